@@ -1,0 +1,1 @@
+"""sandboxd: what runs here, is it asking, and who answered?"""

@@ -1,0 +1,1 @@
+"""What does the A2A protocol say?"""

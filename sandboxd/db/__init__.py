@@ -1,0 +1,1 @@
+"""How does a fact reach the disk?"""

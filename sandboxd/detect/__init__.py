@@ -1,0 +1,1 @@
+"""Is the program asking something?"""

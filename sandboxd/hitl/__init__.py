@@ -1,0 +1,1 @@
+"""How is a person asked, and how is an answer taken?"""

@@ -1,0 +1,1 @@
+"""What goes on between a living process and those who wait for it?"""

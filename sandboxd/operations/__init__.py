@@ -1,0 +1,1 @@
+"""What may a client ask of the daemon?"""

@@ -1,0 +1,1 @@
+"""May this run, and as what exactly?"""

@@ -1,0 +1,1 @@
+"""How does a process start, and how does all of it end?"""

@@ -1,0 +1,128 @@
+"""What does a store promise?
+
+Every store joins the contract suite `tests/store/contract.py`. Promises: a call that returned is on disk (SQLite: WAL,
+`synchronous=FULL`); the events of one `append` and the task's new row become visible together or not at all; sequence
+numbers of a task are 1, 2, 3 … without a gap; a prompt id is unique for ever. One writer a task: `append` names the sequence
+number it builds on, and `Conflict` says that somebody else wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, Protocol
+
+import attrs
+
+from sandboxd.a2a.model import TaskState
+from sandboxd.tasks.events import Event
+from sandboxd.tasks.view import TaskView
+
+PromptState = Literal["open", "answered", "withdrawn", "expired", "ended"]
+
+
+class Conflict(Exception):
+    """Somebody else appended to this task, or it exists already: a bug of ours, or two daemons on one store."""
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be read or written (disk full, I/O error, corrupt); the message says which."""
+
+
+@attrs.frozen
+class Entry:
+    """An event to append; `chunk` holds the bytes of a `Wrote` (exactly `size` of them), else empty."""
+
+    event: Event
+    chunk: bytes = attrs.field(default=b"", repr=lambda data: f"<{len(data)} bytes>")
+
+
+@attrs.frozen
+class StoredEvent:
+    """An event with its sequence number; `chunk` is filled in by `Feed` for live subscribers and by `events` on request."""
+
+    seq: int
+    event: Event
+    chunk: bytes = attrs.field(default=b"", repr=lambda data: f"<{len(data)} bytes>")
+
+
+@attrs.frozen
+class PromptRecord:
+    """What became of a prompt. `message_id`, `principal` and `closed_at` are set once it is answered."""
+
+    prompt_id: str
+    task_id: str
+    instance: str
+    state: PromptState
+    asked_at: datetime
+    closed_at: datetime | None = None
+    message_id: str | None = None
+    principal: str | None = None
+
+
+@attrs.frozen
+class TaskQuery:
+    """Which tasks a list shows: newest status first, ties by id. `after`: the last row of the page before."""
+
+    instance: str
+    context_id: str | None = None
+    state: TaskState | None = None
+    since: datetime | None = None
+    limit: int = 50
+    after: tuple[datetime, str] | None = None
+
+
+@attrs.frozen
+class TaskRows:
+    """One page: `total` counts what the filters let through, before paging; `has_more`: rows follow this page."""
+
+    views: tuple[TaskView, ...]
+    total: int
+    has_more: bool
+
+
+class Store(Protocol):
+    """The durable record of tasks. All methods may raise `StoreUnavailable`."""
+
+    async def create(self, principal: str, entries: Sequence[Entry], view: TaskView) -> None:
+        """Put a new task on record with its first events; `view` is the fold of them all."""
+
+    async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
+        """Append events that follow sequence number `after`; `view` is the fold of everything up to the last of them.
+
+        In the same transaction prompts are opened (`Asked`) and closed (`Answered`, `Closed`, and whatever is open when a
+        terminal event arrives becomes `ended`). Raises `Conflict` when the task's last sequence number is not `after`.
+        """
+
+    async def view(self, task_id: str) -> TaskView | None:
+        """The task as it stands, or None."""
+
+    async def view_at(self, task_id: str, seq: int) -> TaskView | None:
+        """The task as it stood right after event `seq` (`seq` ≥ 1); None when the task or that event does not exist."""
+
+    async def events(self, task_id: str, *, after: int, limit: int = 1000) -> Sequence[StoredEvent]:
+        """Up to `limit` events after `after`, in order, `Wrote` with its bytes."""
+
+    async def read(self, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
+        """The artifact's kept bytes `[start, stop)`; shorter where fewer are kept."""
+
+    async def tasks(self, query: TaskQuery) -> TaskRows:
+        """One page of tasks of one instance."""
+
+    async def prompt(self, prompt_id: str) -> PromptRecord | None:
+        """What became of that prompt, or None when it never existed."""
+
+    async def message_seen(self, task_id: str, message_id: str) -> bool:
+        """Whether a client's message with that id was recorded on that task (as `Submitted` or `Answered`)."""
+
+    async def unfinished(self) -> Sequence[TaskView]:
+        """Every task that is not in a terminal state: what recovery has to resolve at start."""
+
+    async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
+        """Delete up to `limit` tasks that ended before then, with their events and bytes; how many went."""
+
+    async def check(self) -> None:
+        """Write and read something durable; `StoreUnavailable` when that fails. For `/readyz`."""
+
+    async def close(self) -> None:
+        """Drain what was accepted, then close; further calls raise `StoreUnavailable`."""

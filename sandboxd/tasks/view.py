@@ -1,0 +1,174 @@
+"""What does a client see of a task, given what happened?
+
+`fold` takes events in order and returns values; it never looks at a clock. A `TaskView` holds everything but output bytes,
+so it is small and can be kept beside the task's row; `status_update`/`artifact_update` make an event's news for streams.
+The prompt envelope is in every view; `hide_envelopes` takes it out for requests that did not activate hitl-prompt/v1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, assert_never
+
+import attrs
+
+from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
+from sandboxd.a2a.model import Message, Part, StatusUpdate, Task, TaskState, TaskStatus
+from sandboxd.a2a.wire import rfc3339
+from sandboxd.hitl.envelope import envelope_json
+from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Started, Submitted, Wrote
+from sandboxd.tasks.machine import advance
+
+
+@attrs.frozen
+class ArtifactView:
+    """An artifact so far: `size` kept bytes, of which the first `head` came before a cut of `cut` dropped bytes."""
+
+    artifact_id: str
+    size: int
+    is_complete: bool
+    cut: int = 0
+    head: int = 0
+
+
+@attrs.frozen
+class OpenPrompt:
+    """The question that the status message shows; `is_open` is False once its own limit has passed."""
+
+    prompt_id: str
+    is_open: bool = True
+
+
+@attrs.frozen
+class TaskView:
+    """A task as of sequence number `seq` (0: nothing happened yet)."""
+
+    task_id: str
+    context_id: str
+    instance: str
+    seq: int = 0
+    state: TaskState | None = None
+    status: TaskStatus | None = None
+    history: tuple[Message, ...] = ()
+    artifacts: tuple[ArtifactView, ...] = ()
+    prompt: OpenPrompt | None = None
+    facts: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+def fold(view: TaskView, event: Event) -> TaskView:
+    """The view after `event`; `IllegalTransition` when it cannot follow."""
+    state = advance(view.state, event)
+    view = attrs.evolve(view, seq=view.seq + 1, state=state)
+    match event:
+        case Submitted(at=at, message=message):
+            return attrs.evolve(view, status=TaskStatus(state, at), history=(message,))
+        case Started(at=at, facts=facts):
+            return attrs.evolve(view, status=TaskStatus(state, at), facts=dict(facts))
+        case Wrote():
+            return attrs.evolve(view, artifacts=_with_output(view.artifacts, event))
+        case Asked(at=at):
+            message = _asked_message(view, event)
+            status = TaskStatus(state, at, message)
+            return attrs.evolve(
+                view, status=status, history=(*view.history, message), prompt=OpenPrompt(event.envelope.prompt_id)
+            )
+        case Answered(at=at, message=message):
+            return attrs.evolve(view, status=TaskStatus(state, at), history=(*view.history, message), prompt=None)
+        case Closed(at=at):
+            prompt = OpenPrompt(event.prompt_id, is_open=False) if state is TaskState.INPUT_REQUIRED else None
+            return attrs.evolve(view, status=TaskStatus(state, at, _closed_message(view, event)), prompt=prompt)
+        case Finished(at=at):
+            outcome = outcome_of(event)
+            message = _agent_message(view, event.message_id, event.summary, {OUTCOME: outcome})
+            return attrs.evolve(view, status=TaskStatus(state, at, message, outcome), prompt=None)
+        case Rejected(at=at, reasons=reasons):
+            listed = [{"field": problem.field, "reason": problem.reason} for problem in reasons]
+            text = "Rejected: " + "; ".join(str(problem) for problem in reasons)
+            outcome = {"reason": "rejected", "reasons": listed, "summary": text}
+            message = _agent_message(view, event.message_id, text, {OUTCOME: outcome})
+            return attrs.evolve(view, status=TaskStatus(state, at, message, outcome))
+        case _:
+            assert_never(event)
+
+
+def status_update(view: TaskView) -> StatusUpdate:
+    """The news of a status event that led to this view."""
+    assert view.status is not None
+    return StatusUpdate(view.task_id, view.context_id, view.status)
+
+
+def task_of(view: TaskView, *, history_length: int | None = None) -> Task:
+    """The task without its artifacts (`artifacts=None`), with at most `history_length` messages (None: all, 0: absent)."""
+    assert view.status is not None
+    history: tuple[Message, ...] | None = view.history
+    if history_length is not None:
+        history = view.history[-history_length:] if history_length else None
+    metadata = {RUN_FACTS: {"instance": view.instance, **view.facts}}
+    return Task(view.task_id, view.context_id, view.status, None, history, metadata)
+
+
+def hide_envelopes(message: Message) -> Message:
+    """The message as a request sees it that did not activate hitl-prompt/v1 (MUST NOT emit the envelope)."""
+    if not message.metadata or HITL_PROMPT not in message.metadata:
+        return message
+    kept = {key: value for key, value in message.metadata.items() if key != HITL_PROMPT}
+    extensions = tuple(uri for uri in message.extensions if uri != HITL_PROMPT)
+    return attrs.evolve(message, metadata=kept or None, extensions=extensions)
+
+
+def outcome_of(event: Finished) -> dict[str, Any]:
+    """What is known about the end, keys that do not apply left out."""
+    known = {
+        "reason": event.reason,
+        "fail_kind": event.fail_kind,
+        "exit_code": event.exit_code,
+        "signal": event.signal,
+        "summary": event.summary,
+        **event.detail,
+    }
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def _with_output(artifacts: tuple[ArtifactView, ...], event: Wrote) -> tuple[ArtifactView, ...]:
+    size = event.offset + event.size
+    if event.first:
+        return (*artifacts, ArtifactView(event.artifact_id, size, event.last, event.cut, event.offset))
+    return tuple(
+        artifact
+        if artifact.artifact_id != event.artifact_id
+        else attrs.evolve(
+            artifact,
+            size=size,
+            is_complete=event.last,
+            cut=artifact.cut + event.cut,
+            head=event.offset if event.cut else artifact.head,
+        )
+        for artifact in artifacts
+    )
+
+
+def _asked_message(view: TaskView, event: Asked) -> Message:
+    envelope = event.envelope
+    question: dict[str, Any] = {"questionId": envelope.prompt_id}
+    if envelope.deadline:
+        question["expires"] = rfc3339(envelope.deadline)
+    question |= {"answerSchema": envelope.response_schema, "options": list(event.options)}
+    metadata = {HITL_PROMPT: envelope_json(envelope), PROMPT_FACTS: dict(event.facts)}
+    parts = (Part("text", envelope.prompt), Part("data", question, media_type="application/json"))
+    return Message(event.message_id, "agent", parts, view.context_id, view.task_id, metadata, (HITL_PROMPT,))
+
+
+def _closed_message(view: TaskView, event: Closed) -> Message:
+    news = {"prompt_id": event.prompt_id, "closed": event.closure, "summary": event.summary}
+    return _agent_message(view, event.message_id, event.summary, {PROMPT_NEWS: news})
+
+
+def _agent_message(view: TaskView, message_id: str, text: str, metadata: Mapping[str, Any]) -> Message:
+    return Message(message_id, "agent", (Part("text", text),), view.context_id, view.task_id, metadata)
+
+
+def last_change(view: TaskView) -> datetime:
+    """When the status last changed: what lists are sorted by."""
+    assert view.status is not None
+    return view.status.timestamp
