@@ -7,14 +7,21 @@ caller learns of all of them at once. Readers return a harmless value beside a p
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from sandboxd.a2a.wire import parse_rfc3339
 from sandboxd.errors import InvalidParams, Problem
 
 INT32_MAX: Final = 2**31 - 1
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,256}")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])[A-Z]")
 T = TypeVar("T")
 
@@ -68,6 +75,38 @@ class Fields:
             self.problem(name, f"has {len(value)} characters, at most {max_chars} are allowed")
             return None
         return value
+
+    def token(self, name: str) -> str | None:
+        """An id of the client's own that ends up in environments, logs and terminals: printable ASCII without blanks."""
+        value = self.text(name)
+        if value is None or _TOKEN.fullmatch(value):
+            return value
+        self.problem(name, "must be 1 to 256 printable ASCII characters without blanks")
+        return None
+
+    def base64(self, name: str) -> bytes | None:
+        """Bytes in standard or url-safe base64, padded or not."""
+        value = self.take(name)
+        if isinstance(value, str) and _BASE64.fullmatch(value):
+            letters = value.rstrip("=").translate(_URL_SAFE)
+            try:
+                return base64.b64decode(letters + "=" * (-len(letters) % 4), validate=True)
+            except binascii.Error:
+                pass
+        if value is not None:
+            self.problem(name, "must be base64")
+        return None
+
+    def time(self, name: str) -> datetime | None:
+        """An RFC 3339 time."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return parse_rfc3339(value)
+        except ValueError:
+            self.problem(name, "must be an RFC 3339 time such as `2026-11-29T12:00:00.000Z`")
+            return None
 
     def required(self, name: str, value: T | None) -> T | None:
         """`value`, and a problem when there is none and nothing else is known to be wrong with the field."""

@@ -9,10 +9,7 @@ and `extensions` (hitl-prompt/v1: no envelope without activation).
 from __future__ import annotations
 
 import base64
-import binascii
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final, assert_never
 
 from sandboxd.a2a.fields import Fields, refuse
@@ -34,7 +31,7 @@ from sandboxd.a2a.model import (
     TaskState,
     TaskStatus,
 )
-from sandboxd.a2a.wire import parse_rfc3339, rfc3339
+from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import Problem
 
 NOTHING_HIDDEN: Final[frozenset[str]] = frozenset()
@@ -55,8 +52,6 @@ _ROLES: Final[dict[str, Role]] = {"ROLE_USER": "user"}  # ROLE_AGENT is ours alo
 _ROLE_NUMBERS: Final[dict[int, Role]] = {1: "user"}
 _ROLE_NAMES: Final[dict[Role, str]] = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 _CONTENTS: Final[tuple[PartKind, ...]] = ("text", "raw", "url", "data")
-_CONTEXT_ID: Final = re.compile(r"[\x21-\x7e]{1,256}")  # it ends up in environments, logs and terminals
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
 
 def decode_send(params: Any) -> SendRequest:
@@ -117,7 +112,7 @@ def decode_list(params: Any) -> ListRequest:
         page_size=50 if page_size is None else page_size,
         page_token=request.text("pageToken") or "",
         history_length=request.integer("historyLength", 0),
-        since=_time(request, "statusTimestampAfter"),
+        since=request.time("statusTimestampAfter"),
         include_artifacts=request.flag("includeArtifacts") or False,
     )
     refuse("list tasks", problems)
@@ -185,32 +180,12 @@ def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -
     )
 
 
-def decode_base64(text: str) -> bytes | None:
-    """The bytes of standard or url-safe base64, padded or not; None when it is neither."""
-    if not _BASE64.fullmatch(text):
-        return None
-    letters = text.rstrip("=").translate(str.maketrans("-_", "+/"))
-    try:
-        return base64.b64decode(letters + "=" * (-len(letters) % 4), validate=True)
-    except binascii.Error:
-        return None
-
-
-def context_id(fields: Fields) -> str | None:
-    """A client's own context id: printable ASCII without blanks, at most 256 characters (§3.4.1)."""
-    value = fields.text("contextId")
-    if value is None or _CONTEXT_ID.fullmatch(value):
-        return value
-    fields.problem("contextId", "must be 1 to 256 printable ASCII characters without blanks")
-    return None
-
-
 def _message(fields: Fields) -> Message:
     return Message(
         message_id=fields.required("messageId", fields.identifier("messageId")) or "",
         role=fields.required("role", fields.enum("role", _ROLES, _ROLE_NUMBERS)) or "user",
         parts=tuple(_part(part) for part in fields.children("parts")),
-        context_id=context_id(fields),
+        context_id=fields.token("contextId"),
         task_id=fields.identifier("taskId"),
         metadata=fields.mapping("metadata"),
         extensions=fields.texts("extensions"),
@@ -225,27 +200,12 @@ def _part(fields: Fields) -> Part:
         fields.problems.append(Problem(fields.path, f"needs exactly one of `text`, `raw`, `url`, `data`; it has {found}"))
         present = []
     kind: PartKind = present[0] if present else "text"
-    value = fields.take(kind)
-    if present and kind != "data" and not isinstance(value, str):
+    value = fields.base64(kind) if kind == "raw" else fields.take(kind)
+    if kind in ("text", "url") and present and not isinstance(value, str):
         fields.problem(kind, "must be a string")
-    elif kind == "raw":
-        value = decode_base64(value)
-        if value is None:
-            fields.problem(kind, "must be base64")
     elif kind == "url" and not value:
         fields.problem(kind, "must not be empty")
     return Part(kind, value, fields.text("filename"), fields.text("mediaType"), fields.mapping("metadata"))
-
-
-def _time(fields: Fields, name: str) -> datetime | None:
-    text = fields.text(name)
-    if text is None:
-        return None
-    try:
-        return parse_rfc3339(text)
-    except ValueError:
-        fields.problem(name, "must be an RFC 3339 time such as `2026-11-29T12:00:00.000Z`")
-        return None
 
 
 def _encode_status(status: TaskStatus, hide: frozenset[str]) -> dict[str, Any]:
