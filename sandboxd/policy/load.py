@@ -135,7 +135,8 @@ def _check_example(policy: Policy, example: Example) -> str | None:
 def _read_template(table: Table, key: str, text: str) -> Template:
     """`{name}` is a hole, at most one in a text; `{{` and `}}` are plain braces."""
     pieces = re.split(r"(\{\{|\}\}|\{[^{}]*\}|[{}])", text)
-    before, hole, after = "", None, ""
+    before, after = "", ""
+    hole: str | None = None
     for piece in pieces:
         plain = {"{{": "{", "}}": "}"}.get(piece, piece)
         if re.fullmatch(r"\{[^{}]*\}", piece):
@@ -156,8 +157,8 @@ def _read_holes(table: Table) -> dict[str, Hole]:
     for name in table.values:
         inner = table.table(name)
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,31}", name) or name in _RESERVED_HOLES:
-            why = f"is no name for a hole: small letters, digits and `_`, and none of {listed(sorted(_RESERVED_HOLES))}"
-            table.problem(name, why)
+            rule = f"small letters, digits and `_`, and none of {listed(sorted(_RESERVED_HOLES))}"
+            table.problem(name, f"is no name for a hole: {rule}")
         if inner.has("one-of") == inner.has("path-under"):
             table.problem(name, "must have exactly one of `one-of` and `path-under`")
         if inner.has("one-of"):
@@ -197,7 +198,7 @@ def _read_argv(command: Table, holes: Mapping[str, Hole]) -> tuple[Template, ...
         command.problem("argv", "must begin with a literal: the name that the program sees as its own")
     used = {template.hole for template in argv} | {"mode"}  # the mode is in every envelope
     for name in holes:
-        if name not in used:
+        if argv and name not in used:
             command.problem("argv", f"has no `{{{name}}}`, so the hole `{name}` could never be filled")
     return argv
 
