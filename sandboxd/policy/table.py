@@ -40,6 +40,20 @@ def parse_size(text: str) -> int | None:
     return int(found[1]) * _SIZE_BYTES[found[2]] if found else None
 
 
+def spell_duration(seconds: float) -> str:
+    """The shortest text that `parse_duration` reads as this; whole milliseconds."""
+    for unit in ("d", "h", "m", "s"):
+        if seconds % _DURATION_S[unit] == 0:
+            return f"{int(seconds // _DURATION_S[unit])}{unit}"
+    return f"{round(seconds * 1000)}ms"
+
+
+def spell_size(count: int) -> str:
+    """The shortest text that `parse_size` reads as this."""
+    unit = next(unit for unit in reversed(_SIZE_BYTES) if count % _SIZE_BYTES[unit] == 0)
+    return f"{count // _SIZE_BYTES[unit]}{unit}"
+
+
 def closest(word: str, known: Iterable[str]) -> str:
     """`; did you mean …?` for a misspelled word, else nothing."""
     like = difflib.get_close_matches(word, list(known), n=1)
