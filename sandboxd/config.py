@@ -169,8 +169,9 @@ def _read_listen(table: Table, folder: Path, state_dir: Path) -> Listen:
     if unix is not None and (size := len(str(unix).encode())) > _UNIX_MAX_BYTES:
         table.problem("unix", f"the path has {size} bytes, and a unix socket's name has at most {_UNIX_MAX_BYTES}")
     unauthenticated = table.flag("unauthenticated", False) is True
-    if unauthenticated and tcp is not None and not tcp.is_loopback:
-        table.problem("tcp", f"`{tcp}` can be reached from elsewhere: without tokens only loopback is allowed")
+    if tcp is not None and not tcp.is_loopback:
+        why = "the doors speak clear text, so they listen on loopback only; put a TLS proxy before them"
+        table.problem("tcp", f"`{tcp}` can be reached from elsewhere: {why}")
     allow_root = table.flag("allow_root", False) is True
     table.close()
     return Listen(unix, tcp, unauthenticated, allow_root)

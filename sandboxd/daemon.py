@@ -20,7 +20,7 @@ from typing import Final
 import trio
 
 from sandboxd import logs, packs
-from sandboxd.config import DEFAULT_PATH, Config, load_config
+from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.errors import LoadError, Problem
 from sandboxd.http.app import make_app
@@ -33,6 +33,7 @@ from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
 from sandboxd.operations.host import Host, Instance
+from sandboxd.policy.load import load_policy
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
 from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
 from sandboxd.store.base import Store, StoreUnavailable
@@ -63,6 +64,7 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
     Raises `LoadError` (a pack or policy), `StoreUnavailable`, `SpawnerUnavailable`.
     """
     detectors = load_detectors()
+    _check_detectors(config, detectors)
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
@@ -98,7 +100,8 @@ def main(config_path: Path | None = None) -> int:
     """Run the daemon until SIGTERM or SIGINT; the exit status."""
     logs.configure()
     try:
-        config = load_config(config_path or DEFAULT_PATH)
+        file = packs.read(config_path or DEFAULT_PATH)  # it grants execution, so it is as closely held as a policy
+        config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
         config.state_dir.mkdir(parents=True, exist_ok=True)
@@ -190,6 +193,18 @@ def _spawner_setup(config: Config) -> SpawnerSetup:
         for instance in config.instances
     )
     return SpawnerSetup(instances, dict(config.programs), config.isolation)
+
+
+def _check_detectors(config: Config, detectors: Mapping[str, Pack]) -> None:
+    """A policy that names a pack which is not there must fail now, not when its first command runs."""
+    for path in {path for instance in config.instances for path in instance.policies}:
+        file = packs.read(path)
+        missing = [name for name in load_policy(str(path), file.text, file.digest).prompts.detectors if name not in detectors]
+        if missing:
+            known = ", ".join(f"`{name}`" for name in detectors)
+            raise LoadError(
+                str(path), [Problem("prompts.detectors", f"no pack is named `{name}`; there are {known}") for name in missing]
+            )
 
 
 def _refuse_root(config: Config) -> None:
