@@ -53,7 +53,6 @@ default = true
 
 [limits]
 max_tasks = 2
-max_streams = 3
 max_connections = 4
 max_body = "64KiB"
 keepalive = "2m"
