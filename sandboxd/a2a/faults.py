@@ -186,6 +186,7 @@ TABLE: Final[dict[type[Refusal], Row]] = {
         dialect=Dialect(502, "hitl_delivery_failed", "Answer could not be delivered"),
     ),
 }
+_TERMINAL: Final = frozenset(state.value for state in TaskState if state.is_terminal)
 _HITL: Final = (errors.PromptNotOpen, errors.AnswerInvalid, errors.DeliveryFailed)
 
 
@@ -240,9 +241,6 @@ def explain(refusal: Refusal) -> str:
 def validation_errors(problems: tuple[Problem, ...]) -> list[dict[str, str]]:
     """What does not fit a prompt's schema, as hitl-prompt/v1 spells it."""
     return [{"path": problem.field, "keyword": problem.keyword, "message": problem.reason} for problem in problems]
-
-
-_TERMINAL: Final = frozenset(state.value for state in TaskState if state.is_terminal)
 
 
 def _row(refusal: Refusal) -> Row:

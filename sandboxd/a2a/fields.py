@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from sandboxd.a2a.wire import parse_rfc3339
 from sandboxd.errors import InvalidParams, Problem
 
+LIST_MAX: Final = 1000  # every element may be a problem of its own, and each of them is told
 INT32_MAX: Final = 2**31 - 1
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,256}")
@@ -32,10 +33,9 @@ class Fields:
     def __init__(self, value: Any, path: str, problems: list[Problem]) -> None:
         self.path = path
         self.problems = problems
-        self._value: Mapping[str, Any] = {}
-        if isinstance(value, Mapping):
-            self._value = value
-        else:
+        self._value: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+        self._is_object = isinstance(value, Mapping)
+        if not self._is_object:
             problems.append(Problem(path, f"must be an object, not {type_name(value)}"))
 
     def at(self, name: str) -> str:
@@ -43,8 +43,14 @@ class Fields:
         return f"{self.path}.{name}" if self.path else name
 
     def problem(self, name: str, reason: str) -> None:
-        """Put a problem with that field on record."""
-        self.problems.append(Problem(self.at(name), reason))
+        """Put a problem with that field on record; where there is no object at all, that has been said already."""
+        if self._is_object:
+            self.problems.append(Problem(self.at(name), reason))
+
+    def own_problem(self, reason: str) -> None:
+        """Put a problem with the object itself on record."""
+        if self._is_object:
+            self.problems.append(Problem(self.path, reason))
 
     def has(self, name: str) -> bool:
         """Whether the field is spelled out, were it with null."""
@@ -116,12 +122,7 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of strings."""
-        value = self.take(name)
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            self.problem(name, f"must be a list, not {type_name(value)}")
-            return ()
+        value = self._list(name)
         for index, item in enumerate(value):
             if not isinstance(item, str):
                 self.problem(f"{name}[{index}]", f"must be a string, not {type_name(item)}")
@@ -181,14 +182,22 @@ class Fields:
 
     def children(self, name: str) -> list[Fields]:
         """The objects of a list that needs at least one."""
-        value = self.take(name)
-        if value is None or value == []:
+        value = self._list(name)
+        if self.take(name) in (None, []):
             self.problem(name, "needs at least one element")
+        return [Fields(item, f"{self.at(name)}[{index}]", self.problems) for index, item in enumerate(value)]
+
+    def _list(self, name: str) -> list[Any]:
+        value = self.take(name)
+        if value is None:
             return []
         if not isinstance(value, list):
             self.problem(name, f"must be a list, not {type_name(value)}")
-            return []
-        return [Fields(item, f"{self.at(name)}[{index}]", self.problems) for index, item in enumerate(value)]
+        elif len(value) > LIST_MAX:
+            self.problem(name, f"has {len(value)} elements, at most {LIST_MAX} are allowed")
+        else:
+            return value
+        return []
 
 
 def refuse(what: str, problems: list[Problem]) -> None:

@@ -148,19 +148,19 @@ def _part(fields: Fields) -> Part:
 
 def _kind(fields: Fields) -> str | None:
     """What the part's tag says, or what the part holds where it has no tag."""
-    tags = [tag for tag in (fields.text("kind"), fields.text("type")) if tag is not None]
-    if len(set(tags)) > 1:
+    tags = [tag for tag in (fields.take("kind"), fields.take("type")) if tag is not None]
+    if tags and tags[0] != tags[-1]:
         fields.problem("kind", "says something else than `type`")
         return None
     if tags:
         if tags[0] in ("text", "data", "file"):
-            return tags[0]
+            return str(tags[0])
         fields.problem("kind" if fields.has("kind") else "type", "must be one of `text`, `data`, `file`")
         return None
     present = [kind for kind in _CONTENTS if (fields.has(kind) if kind == "data" else fields.take(kind) is not None)]
     if len(present) == 1:
         return present[0]
-    fields.problems.append(Problem(fields.path, "needs a `kind`, or exactly one of `text`, `data`, `file`"))
+    fields.own_problem("needs a `kind`, or exactly one of `text`, `data`, `file`")
     return None
 
 
@@ -168,7 +168,7 @@ def _file(fields: Fields, name: str | None, metadata: Mapping[str, Any] | None) 
     """A file from `bytes` or `uri` (0.3), `fileWithBytes` or `fileWithUri` (0.3's proto), `raw` or `url` (1.0)."""
     present = [key for key in ("bytes", "uri", "fileWithBytes", "fileWithUri", "raw", "url") if fields.take(key) is not None]
     if len(present) != 1:
-        fields.problems.append(Problem(fields.path, "needs exactly one of `bytes` and `uri`"))
+        fields.own_problem("needs exactly one of `bytes` and `uri`")
         return Part("text", "")
     if present[0] in ("bytes", "fileWithBytes", "raw"):
         return Part("raw", fields.base64(present[0]), name, _media_type(fields), metadata)

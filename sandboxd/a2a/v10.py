@@ -197,7 +197,7 @@ def _part(fields: Fields) -> Part:
     present = [kind for kind in _CONTENTS if (fields.has(kind) if kind == "data" else fields.take(kind) is not None)]
     if len(present) != 1:
         found = "none of them" if not present else " and ".join(f"`{kind}`" for kind in present)
-        fields.problems.append(Problem(fields.path, f"needs exactly one of `text`, `raw`, `url`, `data`; it has {found}"))
+        fields.own_problem(f"needs exactly one of `text`, `raw`, `url`, `data`; it has {found}")
         present = []
     kind: PartKind = present[0] if present else "text"
     value = fields.base64(kind) if kind == "raw" else fields.take(kind)
