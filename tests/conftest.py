@@ -29,6 +29,18 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
+def source_files() -> tuple[Path, ...]:
+    """Every file of the tree that is not made by a tool, relative to the root; a copy has no git to ask."""
+    made = {".git", ".venv", "__pycache__", "node_modules", "dist", "build"}
+    found = []
+    for folder, folders, names in os.walk(REPOSITORY):
+        folders[:] = [name for name in folders if name not in made and not name.endswith(("_cache", ".egg-info"))]
+        folders[:] = [name for name in folders if name not in (".hypothesis", ".demo") and not name.startswith(".venv")]
+        found += [Path(folder, name).relative_to(REPOSITORY) for name in names if name not in (".git", ".venv")]
+    return tuple(sorted(found))
+
+
+@pytest.fixture(scope="session")
 def node() -> Path:
     """A real Node that the tester can run."""
     found = os.environ.get("SANDBOXD_NODE") or shutil.which("node")
