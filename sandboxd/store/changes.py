@@ -83,16 +83,17 @@ def create(connection: sqlite3.Connection, change: Change) -> None:
     """Put the new task on record."""
     try:
         cursor = connection.execute(
-            "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts, view)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(change.task_id, change.instance, change.context_id, change.principal, change.state, change.is_terminal),
-                *(change.status_at_ms, len(change.entries), change.artifacts, change.view),
+                *(change.status_at_ms, len(change.entries), change.artifacts),
             ),
         )
     except sqlite3.IntegrityError as error:
         raise Conflict(f"cannot create task `{change.task_id}`: {error}") from error
     assert cursor.lastrowid is not None
+    connection.execute("INSERT INTO views (task, body) VALUES (?, ?)", (cursor.lastrowid, change.view))
     _record(connection, cursor.lastrowid, change)
 
 
@@ -112,9 +113,10 @@ def append(connection: sqlite3.Connection, change: Change) -> None:
         connection.execute("UPDATE tasks SET seq = ?, artifacts = ? WHERE number = ?", (seq, change.artifacts, number))
     else:
         connection.execute(
-            "UPDATE tasks SET seq = ?, artifacts = ?, state = ?, is_terminal = ?, status_at_ms = ?, view = ? WHERE number = ?",
-            (seq, change.artifacts, change.state, change.is_terminal, change.status_at_ms, change.view, number),
+            "UPDATE tasks SET seq = ?, artifacts = ?, state = ?, is_terminal = ?, status_at_ms = ? WHERE number = ?",
+            (seq, change.artifacts, change.state, change.is_terminal, change.status_at_ms, number),
         )
+        connection.execute("UPDATE views SET body = ? WHERE task = ?", (change.view, number))
 
 
 def to_us(moment: datetime) -> int:
