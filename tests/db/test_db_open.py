@@ -154,6 +154,15 @@ async def test_a_damaged_file_is_refused(path):
     assert "damaged" in await refusal(path)
 
 
+async def test_a_file_too_large_to_look_through_in_time_is_taken_as_it_is(path, monkeypatch):
+    database = await open_database(path, SCHEMA)
+    await database.write(lambda c: c.executemany("INSERT INTO notes VALUES (?)", [("x" * 50,)] * 20_000).rowcount)
+    await database.close()
+    monkeypatch.setattr("sandboxd.db.database.CHECK_LIMIT_S", -1.0)
+
+    assert len(await notes(path)) == 20_001
+
+
 async def test_a_refused_open_lets_go_of_the_lock(path):
     await notes(path, Schema(4711, (FIRST, SECOND)))
     await refusal(path)

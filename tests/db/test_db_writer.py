@@ -125,6 +125,18 @@ def test_a_transaction_that_is_lost_is_lost_for_all_its_members(connection):
     assert commit_together(connection, [insert(3)]) == [Done(3)]
 
 
+def test_a_file_that_somebody_else_locks_is_said_and_works_again_afterwards(connection, tmp_path):
+    connection.execute("PRAGMA busy_timeout = 0")
+    other = connect(tmp_path / "facts.sqlite")
+    other.execute("BEGIN IMMEDIATE")
+    (outcome,) = commit_together(connection, [insert(1)])
+    other.close()
+
+    assert isinstance(outcome, Undone)
+    assert "database is locked" in str(outcome.error)
+    assert commit_together(connection, [insert(2)]) == [Done(2)]
+
+
 async def test_those_who_wait_together_share_one_commit(database):
     gate = Gate()
     statements: list[str] = []
