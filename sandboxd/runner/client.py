@@ -111,7 +111,7 @@ class Spawner:
     ) -> None:
         self.pid = process.pid
         self.no_cgroup: str | None = ready["no_cgroup"]  # why runs have no cgroup of their own, which `/readyz` tells
-        self._cgroup = Path(ready["cgroup"]) if ready["cgroup"] else None
+        self.cgroup = Path(ready["cgroup"]) if ready["cgroup"] else None
         self._adapters = {
             name: tuple((adapter, tuple(modes)) for adapter, modes in of) for name, of in ready["adapters"].items()
         }
@@ -237,7 +237,7 @@ class Spawner:
                 self._to_send.close()
                 if self._process.returncode != 0:  # 0: it has ended everything itself
                     spared = self._spared | (_spawners - {self.pid})
-                    await trio.to_thread.run_sync(burial.bury, self._cgroup, spared)
+                    await trio.to_thread.run_sync(burial.bury, self.cgroup, spared)
                 for fd in self._reader.take_fds():
                     os.close(fd)
                 for run in list(self._processes.values()):

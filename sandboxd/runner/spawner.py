@@ -143,11 +143,11 @@ class _Spawner:
     def serve(self) -> None:
         """Until the daemon is gone."""
         self._sock.setblocking(False)
-        wake, woken = socket.socketpair()
+        wake, self._woken = socket.socketpair()
         wake.setblocking(False)
-        woken.setblocking(False)
+        self._woken.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # without a handler the wake-up does not happen
-        signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
         gc.collect()
         gc.freeze()  # a fork copies fewer pages
         poll = select.poll()
@@ -174,6 +174,7 @@ class _Spawner:
 
     def end_everything(self) -> None:
         """SIGKILL to all that is left below this process, until nothing is or nothing more can be done."""
+        signal.set_wakeup_fd(-1)
         trees = [run.tree for run in self._runs.values()]
         deadline = time.monotonic() + _LAST_END_S
         while time.monotonic() < deadline:

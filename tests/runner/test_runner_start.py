@@ -13,7 +13,7 @@ import trio
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.protocol import SpawnFailed
-from tests.runner.workshop import Workshop, finish, read_until, started
+from tests.runner.workshop import Workshop, finish, open_descriptors, read_until, started
 
 LOOK = """
 import json, os, resource, signal, sys
@@ -42,7 +42,8 @@ async def look(spawner: Spawner, shop: Workshop, *, terminal: bool) -> dict:
     shop.write(LOOK)
     status, out, err = await finish(await spawner.start(shop.request(terminal=terminal, task_id="t-7", text="böse 🦉")))
     assert (status.code, err) == (0, b""), err
-    return json.loads(out)
+    found: dict = json.loads(out)
+    return found
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -242,7 +243,3 @@ async def test_a_denied_request_names_every_reason_and_starts_nothing(shop, spaw
 def children(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(word) for word in file.read().split()]
-
-
-def open_descriptors(pid: int) -> list[str]:
-    return sorted(os.listdir(f"/proc/{pid}/fd"))

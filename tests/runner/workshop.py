@@ -151,6 +151,11 @@ async def finish(process: object) -> tuple[ExitStatus, bytes, bytes]:
     return status, out, err
 
 
+def open_descriptors(pid: int | str = "self") -> list[str]:
+    """The numbers of a process's descriptors."""
+    return sorted(path.name for path in Path(f"/proc/{pid}/fd").iterdir())
+
+
 def started(process: object) -> Process:
     assert isinstance(process, Process), process
     return process
