@@ -64,6 +64,8 @@ def launch(plan: LaunchPlan, *, rlimits: Rlimits, folder_fd: int, cgroup_fd: int
         argv=plan.argv,
         env=plan.env,
         rlimits=rlimits,
+        # Python ignores SIGPIPE and SIGXFSZ, and exec hands that down: `yes | head` would never end.
+        signals=tuple(number for number in signal.valid_signals() if signal.getsignal(number) is not signal.SIG_DFL),
         folder_fd=folder_fd,
         cgroup_fd=cgroup_fd,
         failure_fd=failure_write,
@@ -98,6 +100,7 @@ class _Become:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     rlimits: Rlimits
+    signals: tuple[int, ...]
     folder_fd: int
     cgroup_fd: int | None
     failure_fd: int
@@ -119,8 +122,7 @@ class _Become:
                 what = "enter its cgroup"
                 os.write(self.cgroup_fd, b"0")
             what = "reset its signals"
-            # Python ignores SIGPIPE and SIGXFSZ, and exec hands that down: `yes | head` would never end.
-            for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            for number in self.signals:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             what = "enter its working directory"
