@@ -69,10 +69,9 @@ class Instance:
 
 @attrs.frozen
 class HostLimits:
-    """Bounds of the whole daemon. `max_tasks` counts live ones, `max_streams` open event streams."""
+    """Bounds of the whole daemon. `max_tasks` counts live ones."""
 
     max_tasks: int = 64
-    max_streams: int = 256
     max_connections: int = 256
     max_body_bytes: int = 1024 * 1024
     keepalive_s: float = 5
@@ -169,8 +168,9 @@ def _read_listen(table: Table, folder: Path, state_dir: Path) -> Listen:
     if unix is not None and (size := len(str(unix).encode())) > _UNIX_MAX_BYTES:
         table.problem("unix", f"the path has {size} bytes, and a unix socket's name has at most {_UNIX_MAX_BYTES}")
     unauthenticated = table.flag("unauthenticated", False) is True
-    if unauthenticated and tcp is not None and not tcp.is_loopback:
-        table.problem("tcp", f"`{tcp}` can be reached from elsewhere: without tokens only loopback is allowed")
+    if tcp is not None and not tcp.is_loopback:
+        why = "the doors speak clear text, so they listen on loopback only; put a TLS proxy before them"
+        table.problem("tcp", f"`{tcp}` can be reached from elsewhere: {why}")
     allow_root = table.flag("allow_root", False) is True
     table.close()
     return Listen(unix, tcp, unauthenticated, allow_root)
@@ -255,7 +255,6 @@ def _read_limits(table: Table) -> HostLimits:
     standard = HostLimits()
     limits = HostLimits(
         max_tasks=table.number("max_tasks", standard.max_tasks, most=10_000),
-        max_streams=table.number("max_streams", standard.max_streams, most=100_000),
         max_connections=table.number("max_connections", standard.max_connections, most=100_000),
         # Below 64 KiB an ordinary message with its envelope may not fit; above 64 MiB a few clients fill the memory.
         max_body_bytes=table.size("max_body", standard.max_body_bytes, least_bytes=65_536, most_bytes=64 * 1024**2),
@@ -326,7 +325,6 @@ def to_json(config: Config) -> dict[str, Any]:
         ],
         "limits": {
             "max_tasks": limits.max_tasks,
-            "max_streams": limits.max_streams,
             "max_connections": limits.max_connections,
             "max_body": spell_size(limits.max_body_bytes),
             "keepalive": spell_duration(limits.keepalive_s),

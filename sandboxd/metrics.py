@@ -15,7 +15,7 @@ REGISTRY: Final = CollectorRegistry()
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 BUILD: Final = Gauge("sandboxd_build_info", "What runs here.", ["version"], registry=REGISTRY)
-TASKS: Final = Gauge("sandboxd_tasks", "Tasks that have not ended, by state.", ["state"], registry=REGISTRY)
+TASKS: Final = Gauge("sandboxd_tasks_active", "Tasks that have not ended, by state.", ["state"], registry=REGISTRY)
 TASKS_ENDED: Final = Counter(
     "sandboxd_tasks_total", "Runs that ended, by mode and outcome.", ["mode", "outcome"], registry=REGISTRY
 )

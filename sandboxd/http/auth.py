@@ -11,15 +11,14 @@ Principals are names for the record and for logs: `uid:0`, `token:default`, `any
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import os
+import re
 import socket
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Final, Protocol
-from urllib.parse import urlsplit
 
 import attrs
 import trio
@@ -31,6 +30,8 @@ from sandboxd.http.tokens import Token
 from sandboxd.logs import logger
 
 ANYONE: Final = "anyone"
+_HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://" + _HOST.pattern)
 
 _log = logger(__name__)
 
@@ -125,12 +126,12 @@ class Gate:
 
 
 def _check_same_machine(headers: Headers) -> None:
-    host = urlsplit(f"//{headers.get('Host') or ''}").hostname
-    if host is None or not is_loopback(host):
+    if not _names_this_machine(_HOST.fullmatch(headers.get("Host") or "")):
         raise Forbidden("cannot serve this request: without credentials, `Host` must name this machine")
     origin = headers.get("Origin")
-    if origin is not None:
-        with contextlib.suppress(ValueError):
-            if is_loopback(urlsplit(origin).hostname or ""):
-                return
+    if origin is not None and not _names_this_machine(_ORIGIN.fullmatch(origin)):
         raise Forbidden("cannot serve this request: without credentials, no other site's page may use this door")
+
+
+def _names_this_machine(found: re.Match[str] | None) -> bool:
+    return found is not None and is_loopback(found["name"])

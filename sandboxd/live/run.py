@@ -30,7 +30,6 @@ from sandboxd.tasks.output import TERMINAL
 
 FLUSH_S: Final = 0.05  # output is put together for that long: 20 appends a second a run at most, unless it is large
 FLUSH_BYTES: Final = 32 * 1024
-GRACE_S: Final = 0.5  # between INT, TERM and KILL; the tree is gone well within 3 s of a deadline
 DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
 
 _log = logs.logger(__name__)
@@ -39,12 +38,15 @@ _log = logs.logger(__name__)
 class TaskRun:
     """One living process and everything that goes on around it."""
 
-    def __init__(self, process: Process, recorder: Recorder, detector: Detector | None, clock: Clock) -> None:
+    def __init__(
+        self, process: Process, recorder: Recorder, detector: Detector | None, clock: Clock, *, stop_grace_s: float
+    ) -> None:
         plan = process.plan
         self._process = process
         self._recorder = recorder
         self._clock = clock
         self._timeout_s = plan.limits.timeout_s
+        self._stop_grace_s = stop_grace_s
         self._started_at = trio.current_time()
         ends_at = clock.now() + timedelta(seconds=self._timeout_s)
         self._questions = (
@@ -55,6 +57,7 @@ class TaskRun:
         self._captures = {name: Capture(name, plan.limits.output_bytes) for name, _ in _outputs(process)}
         self._kept: dict[str, int] = {}  # artifact id → bytes appended so far; absent: not opened yet
         self._ending: Ending | None = None
+        self._survivors: tuple[int, ...] = ()
         self._end_asked = trio.Event()
         self._pending = trio.Event()
 
@@ -71,7 +74,7 @@ class TaskRun:
             except Exception:
                 _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
                 self._ending = Ending("internal")
-                await self._process.stop(grace_s=GRACE_S)
+                await self._process.stop(grace_s=self._stop_grace_s)
                 status = await self._process.wait()
             finally:
                 self._process.close()
@@ -110,7 +113,7 @@ class TaskRun:
             if self._questions:
                 self._questions.close()
             await _drain(readers)
-            await self._process.end_tree()  # what the program left behind does not outlive the run
+            self._survivors = await self._process.end_tree()  # what the program left behind does not outlive the run
             await _drain(readers)
             nursery.cancel_scope.cancel()
         return status
@@ -126,7 +129,7 @@ class TaskRun:
             await self._end_asked.wait()
             nursery.cancel_scope.cancel()
         if self._ending is not None:
-            await self._process.stop(grace_s=GRACE_S)
+            await self._process.stop(grace_s=self._stop_grace_s)
         return await self._process.wait()
 
     async def _watch_limits(self) -> None:
@@ -181,7 +184,9 @@ class TaskRun:
                 self._append(name, piece, last=index == len(pieces))
             if not pieces and name in self._kept:
                 self._append(name, Piece(b""), last=True)
-        event = finished(self._clock.now(), str(uuid.uuid4()), status, self._ending, timeout_s=self._timeout_s)
+        event = finished(
+            self._clock.now(), str(uuid.uuid4()), status, self._ending, timeout_s=self._timeout_s, survivors=self._survivors
+        )
         state = self._recorder.record(event).view.state
         assert state is not None
         elapsed_s = trio.current_time() - self._started_at

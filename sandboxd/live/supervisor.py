@@ -15,21 +15,22 @@ import trio
 
 from sandboxd import logs, metrics
 from sandboxd.detect.detector import Detector
-from sandboxd.detect.rule import Pack, Rule
+from sandboxd.detect.load import Pack
+from sandboxd.detect.rule import Rule
 from sandboxd.errors import NotReady, TooBusy
 from sandboxd.live.clock import Clock
 from sandboxd.live.recorder import Recorder
 from sandboxd.live.run import TaskRun
 from sandboxd.live.verdict import Ending
 from sandboxd.policy.model import Denied, LaunchPlan
-from sandboxd.runner.client import Spawner, SpawnFailed
-from sandboxd.runner.protocol import RunRequest
+from sandboxd.runner.client import Spawner
+from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.events import Finished, Rejected, Submitted
 from sandboxd.tasks.view import TaskView, fold
 
-STOP_S: Final = 10.0  # the stop ladder takes 1.5 s at most; the rest is for a store that is slow
+STOP_S: Final = 10.0  # the stop ladder and the sweep take some 3 s; the rest is for a store that is slow
 
 _log = logs.logger(__name__)
 
@@ -46,7 +47,15 @@ class Supervisor:
     """Starts, finds and ends runs."""
 
     def __init__(
-        self, feed: Feed, spawner: Spawner, packs: Mapping[str, Pack], clock: Clock, nursery: trio.Nursery, *, max_tasks: int
+        self,
+        feed: Feed,
+        spawner: Spawner,
+        packs: Mapping[str, Pack],
+        clock: Clock,
+        nursery: trio.Nursery,
+        *,
+        max_tasks: int,
+        stop_grace_s: float,
     ) -> None:
         self._feed = feed
         self._spawner = spawner
@@ -54,6 +63,7 @@ class Supervisor:
         self._clock = clock
         self._nursery = nursery
         self._max_tasks = max_tasks
+        self._stop_grace_s = stop_grace_s
         self._runs: dict[str, TaskRun | None] = {}  # None: submitted, not started yet
         self._early: dict[str, Ending] = {}  # asked to end before they started
         self._is_stopping = False
@@ -140,7 +150,7 @@ class Supervisor:
                 await recorder.write()
             case process:
                 detector = self._detector(process.plan) if request.command.text_line else None
-                run = TaskRun(process, recorder, detector, self._clock)
+                run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s)
                 self._runs[task_id] = run
                 if early := self._early.get(task_id):
                     run.end_nowait(early)

@@ -6,7 +6,7 @@ with a reason of its own. An ending that somebody asked for (`Ending`) wins over
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,10 +24,20 @@ class Ending:
     detail: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-def finished(at: datetime, message_id: str, status: ExitStatus, ending: Ending | None, *, timeout_s: int) -> Finished:
-    """The terminal event for this exit."""
+def finished(
+    at: datetime,
+    message_id: str,
+    status: ExitStatus,
+    ending: Ending | None,
+    *,
+    timeout_s: int,
+    survivors: Sequence[int] = (),
+) -> Finished:
+    """The terminal event for this exit. `survivors`: pids of the tree that could not be ended, which must not be kept quiet."""
     reason, fail_kind, summary = _verdict(status, ending, timeout_s)
     detail = dict(ending.detail) if ending else {}
+    if survivors:
+        detail["survivors"] = list(survivors)
     return Finished(at, message_id, reason, fail_kind, summary, status.code, status.signal, detail)
 
 

@@ -24,7 +24,7 @@ from sandboxd.operations import render
 from sandboxd.operations.answer import answer
 from sandboxd.operations.host import Caller, Host
 from sandboxd.operations.stream import TaskStream, until
-from sandboxd.policy.adapter import find_envelope, message_text, parse_adapter_command
+from sandboxd.policy.adapter import read_dispatch
 from sandboxd.runner.protocol import RunRequest
 from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.tasks.events import Event, Finished, Submitted, Wrote
@@ -57,15 +57,14 @@ async def _accept(host: Host, caller: Caller, instance: str, request: SendReques
         await _refuse_follow_up(host, instance, message)
     if request.wants_push:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
-    envelope = find_envelope(request)
+    dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
     _refuse_other_parts(message)
-    text = message_text(message) if envelope is not None else "\n".join(str(part.value) for part in message.parts)
     view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
     message = attrs.evolve(message, task_id=view.task_id, context_id=view.context_id)
     event = Submitted(host.clock.now(), message)
-    if envelope is None:
-        return await _echo(host, caller, view, event, text)
-    command = parse_adapter_command(envelope, hitl_active=HITL_PROMPT in caller.extensions)
+    if dispatch is None:
+        return await _echo(host, caller, view, event, "\n".join(str(part.value) for part in message.parts))
+    command, text = dispatch
     run = RunRequest(view.task_id, view.context_id, instance, command, text)
     return await host.supervisor.submit(caller.principal, event, view, run)
 

@@ -59,6 +59,25 @@ def find_envelope(request: SendRequest) -> Any | None:
     return None
 
 
+def read_dispatch(request: SendRequest, *, hitl_active: bool) -> tuple[AdapterCommand, str] | None:
+    """The command and the message's text for it; None: no envelope, so echo. `InvalidParams` names what is wrong in both."""
+    value = find_envelope(request)
+    if value is None:
+        return None
+    problems: list[Problem] = []
+    try:
+        command = parse_adapter_command(value, hitl_active=hitl_active)
+    except InvalidParams as refused:
+        problems += refused.problems
+    try:
+        text = message_text(request.message)
+    except InvalidParams as refused:
+        problems += refused.problems
+    if problems:
+        raise InvalidParams("cannot dispatch the adapter command: the request is malformed", problems=problems)
+    return command, text
+
+
 def parse_adapter_command(value: Any, *, hitl_active: bool) -> AdapterCommand:
     """Decode the envelope; `InvalidParams` names every field that is wrong. `hitl_active`: hitl-prompt/v1, this request."""
     if not isinstance(value, Mapping):

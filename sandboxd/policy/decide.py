@@ -96,7 +96,7 @@ def decide(policies: Sequence[Policy], command: AdapterCommand, subject: Subject
 
 def _no_single_policy(policies: Sequence[Policy], fitting: Sequence[Policy], adapter: str) -> Problem:
     if fitting:
-        names = listed(policy.source for policy in fitting)
+        names = listed(policy.name for policy in fitting)  # not their paths: a reason goes to the client
         return Problem("adapter", f"several active policies are for {shown(adapter)} ({names}), so none counts", "adapter")
     if not policies:
         return Problem("adapter", f"no policy is active here, so nothing may run, not even {shown(adapter)}", "adapter")

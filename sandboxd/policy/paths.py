@@ -21,6 +21,8 @@ def not_plain(path: str) -> str | None:
         return "contains a NUL character"
     if path.startswith("/"):
         return "is absolute, must be relative to the working directory"
+    if path.startswith("-"):
+        return "begins with `-`, which a program reads as an option"
     if "\\" in path:
         return "contains a backslash"
     try:

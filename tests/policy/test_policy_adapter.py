@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.a2a.model import Message, Part, SendRequest
 from sandboxd.errors import InvalidParams
-from sandboxd.policy.adapter import AdapterCommand, find_envelope, message_text, parse_adapter_command
+from sandboxd.policy.adapter import AdapterCommand, find_envelope, message_text, parse_adapter_command, read_dispatch
 from sandboxd.policy.exec_text import MAX_ARG_BYTES
 
 AT = f"message.metadata.{ADAPTER_COMMAND}"
@@ -209,6 +209,18 @@ def test_an_envelope_in_the_request_alone_is_malformed_and_no_echo(value: Any) -
 
 def test_the_message_wins_over_the_request() -> None:
     assert find_envelope(request(inner={"adapter": "inner"}, outer={"adapter": "outer"})) == {"adapter": "inner"}
+
+
+def test_envelope_and_message_are_judged_together() -> None:
+    wrong = SendRequest(Message("m", "user", (Part("text", "a\0"),), metadata={ADAPTER_COMMAND: envelope(mode="apply")}))
+
+    with pytest.raises(InvalidParams) as caught:
+        read_dispatch(wrong, hitl_active=False)
+    assert [problem.field for problem in caught.value.problems] == [f"{AT}.mode", "message.parts.0.text"]
+    assert read_dispatch(request(), hitl_active=False) is None
+    dispatch = read_dispatch(request(inner=envelope()), hitl_active=False)
+    assert dispatch is not None
+    assert dispatch[1] == "Run."
 
 
 def test_text_parts_are_joined_and_other_parts_left_out() -> None:

@@ -161,6 +161,16 @@ def test_a_path_beyond_the_two_folders_is_denied_with_its_reason(request_path: s
     assert why in reasons["request: path-under"]
 
 
+def test_a_dot_allows_every_file_below_the_working_directory_and_no_option() -> None:
+    policy = policy_with(
+        ('[".aiwg/ops/adapters/sandbox-agent-runner", ".aiwg/ops/runs"]', '["."]'),
+    )
+
+    assert plan_of(command("any/file.txt"), policy).paths[-1] == CheckedPath("request", "any/file.txt", "file")
+    assert "option" in reasons_of(command("--eval=0"), policy)["request: path-under"]
+    assert "climbs" in reasons_of(command("any/../../file"), policy)["request: path-under"]
+
+
 @pytest.mark.parametrize(
     ("argv", "fields"),
     [

@@ -129,7 +129,7 @@ level = "none"
 
     @property
     def token(self) -> str:
-        return (self.folder / "state" / "token").read_text().strip()
+        return (self.folder / "state" / "cli.token").read_text().strip()
 
     def client(self, *, extensions: Sequence[str] = (HITL,), version: str = "1.0", **options: Any) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.token}", "A2A-Version": version}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,22 +11,14 @@ import pytest
 from tests.support.daemon import Daemon
 
 
-@pytest.fixture(scope="session")
-def node() -> str:
-    path = os.environ.get("SANDBOXD_NODE") or shutil.which("node")
-    if path is None:
-        pytest.skip("NOT TESTED: no Node on this machine; `make test` installs one")
-    return str(Path(path).resolve())
-
-
 @pytest.fixture
-def make_daemon(tmp_path: Path, node: str) -> Iterator[Callable[..., Daemon]]:
+def make_daemon(tmp_path: Path, node: Path) -> Iterator[Callable[..., Daemon]]:
     made: list[Daemon] = []
 
     def make(**options: Any) -> Daemon:
         folder = tmp_path / f"host-{len(made)}"
         folder.mkdir()
-        daemon = Daemon(folder, node, **options)
+        daemon = Daemon(folder, str(node), **options)
         made.append(daemon)
         daemon.start()
         return daemon
