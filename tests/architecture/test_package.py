@@ -1,0 +1,63 @@
+"""Does the wheel hold the packs, whichever way it is built?
+
+A wheel that is built from the sdist is what `pip install` of a release gives; a symlink or a missing include loses the
+packs there without a word, and the daemon that comes out detects nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+KINDS = ("detectors", "policies")
+
+
+def build(source: Path, out: Path, *kinds: str) -> Path:
+    """The wheel that `build` makes of the tree; without kinds it is made from the sdist."""
+    argv = [sys.executable, "-m", "build", "--no-isolation", *kinds, "--outdir", str(out), str(source)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module", params=[("--wheel",), ()], ids=["from the tree", "from the sdist"])
+def wheel(request: pytest.FixtureRequest, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(repository, tmp_path_factory.mktemp("dist"), *request.param)
+
+
+def digests(folder: Path, prefix: str) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {f"{prefix}/{path.relative_to(folder)}": hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def packed(wheel: Path, prefix: str) -> dict[str, str]:
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(f"{prefix}/")]
+        return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in names}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_wheel_holds_every_pack_as_it_stands_in_the_tree(wheel: Path, repository: Path, kind: str) -> None:
+    shipped = digests(repository / kind, f"sandboxd/share/{kind}")
+
+    assert any(name.endswith(".toml") for name in shipped)
+    assert packed(wheel, f"sandboxd/share/{kind}") == shipped
+
+
+def test_the_wheel_holds_every_module_and_nothing_beside_them(wheel: Path, repository: Path) -> None:
+    inside = {name: digest for name, digest in packed(wheel, "sandboxd").items() if not name.startswith("sandboxd/share/")}
+
+    assert inside == digests(repository / "sandboxd", "sandboxd")
+
+
+def test_the_wheel_holds_the_license_and_a_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        info = {name.split(".dist-info/")[-1]: name for name in archive.namelist() if ".dist-info/" in name}
+        assert "licenses/LICENSE" in info
+        assert "sandboxd = sandboxd.cli.main:main" in archive.read(info["entry_points.txt"]).decode()
