@@ -126,7 +126,7 @@ async def _serve(config: Config) -> None:
         keep_alive_s=config.limits.keepalive_s,
         ping_s=config.limits.ping_s,
     )
-    tokens = load_tokens(tuple(config.tokens.values())) if config.listen.tcp and not config.listen.unauthenticated else ()
+    tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
     async with open_host(config) as host:
         gate = Gate(tokens, lambda: host.spawner.pid)
         doors = Doors(host, gate, settings, version("sandboxd"), checks={"store": host.store.check})
