@@ -92,7 +92,8 @@ class Questions:
                 case Withdrawn():
                     self._withdraw()
                     continue
-            deadlines = [self._detector.next_deadline(), self._binding.expires_at if self._is_waiting() else None]
+            expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
+            deadlines = [self._detector.next_deadline(), expires_at]
             wake_at = min((moment for moment in deadlines if moment is not None), default=float("inf"))
             with trio.move_on_at(wake_at):
                 await self._fed.wait()
@@ -177,7 +178,7 @@ class Questions:
 
     def _expire(self, now: float) -> None:
         binding = self._binding
-        if binding is None or not self._is_waiting() or binding.expires_at is None or now < binding.expires_at:
+        if binding is None or not binding.is_open or binding.expires_at is None or now < binding.expires_at:
             return
         binding.close()
         text = f"Nobody answered within {self._rules.timeout_s} s; this prompt takes no answer any more."
@@ -188,9 +189,6 @@ class Questions:
     def _close(self, binding: Binding, event: Closed) -> None:
         self._recorder.record(event)
         _log.info("closed", task=self._recorder.view.task_id, prompt=binding.envelope.prompt_id, closure=event.closure)
-
-    def _is_waiting(self) -> bool:
-        return self._binding is not None and self._binding.is_open
 
     def _is_canonical(self) -> bool:
         return bool(termios.tcgetattr(self._fd)[_LFLAG] & termios.ICANON)

@@ -56,8 +56,9 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
         raise
     metrics.ANSWERS.labels(outcome="accepted").inc()
     typed_at = trio.current_time()
-    with trio.move_on_after(RECORD_S):
+    with trio.move_on_after(RECORD_S) as waiting:
         await accepted.ticket.committed()
+    if not waiting.cancelled_caught:
         metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
         return accepted.ticket.view
     facts = {"prompt_id": response.prompt_id, "typed": True}

@@ -108,7 +108,7 @@ def test_every_key_is_read_and_relative_paths_belong_to_the_files_folder() -> No
             ),
             Instance("two.2_x-y", Path("/srv/two"), is_default=True),
         ),
-        limits=HostLimits(2, 3, 4, 65_536, 120, 0.5, 1.5),
+        limits=HostLimits(2, 4, 65_536, 120, 0.5, 1.5),
         tasks_days=0,
     )
     assert config.default_instance.id == "two.2_x-y"
@@ -162,8 +162,8 @@ def test_the_first_config_shows_the_defaults() -> None:
         ("https://sandbox.example.org/a2a/", "https://[::1", "public_url", "http or https URL"),
         ("https://sandbox.example.org/a2a/", "https://", "public_url", "http or https URL"),
         ("run/d.sock", "x" * 94, "listen.unix", "at most 107"),
-        ("[::1]:0", "0.0.0.0:8765", "listen.tcp", "only loopback"),
-        ("[::1]:0", "[::]:8765", "listen.tcp", "only loopback"),
+        ("[::1]:0", "0.0.0.0:8765", "listen.tcp", "loopback only"),
+        ("[::1]:0", "[::]:8765", "listen.tcp", "loopback only"),
         ("[::1]:0", "127.0.0.1", "listen.tcp", "no IP address with a port"),
         ("[::1]:0", "127.0.0.1:65536", "listen.tcp", "no IP address with a port"),
         ("[::1]:0", "127.0.0.300:1", "listen.tcp", "no IP address with a port"),
@@ -241,12 +241,6 @@ def test_a_single_instance_that_is_no_default_leaves_none() -> None:
 @pytest.mark.parametrize("text", ["", "instance = 5", "instance = []", "[instance]\nid = 'a'", "listen = 5", "instance = [5]"])
 def test_a_file_of_another_shape_is_a_load_error(text: str) -> None:
     assert problems_of(text)
-
-
-def test_a_token_on_loopback_or_elsewhere_is_allowed_with_authentication() -> None:
-    listen = parse_config(FILE, MINIMAL + '[listen]\ntcp = "0.0.0.0:8765"\n').listen
-
-    assert (str(listen.tcp), listen.unix, listen.unauthenticated) == ("0.0.0.0:8765", None, False)
 
 
 def test_localhost_is_the_loopback_address() -> None:
