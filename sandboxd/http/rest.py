@@ -57,7 +57,9 @@ async def read_task(doors: Doors, caller: Caller, instance: str, ref: str) -> qu
             request = v10.decode_get({**quart.request.args.to_dict(), "id": task_id})
             task = await get(doors.host, caller, instance, request.task_id, history_length=request.history_length)
             return _answer(v10.encode_task(task))
-        case "subscribe":
+        case "subscribe" if (
+            quart.request.method == "GET"
+        ):  # werkzeug lets HEAD follow GET, and a stream without a body says nothing
             return await _subscribe(doors, caller, instance, task_id)
         case _:
             raise MethodNotFound(f"cannot GET `:{verb[:64]}` of a task")

@@ -93,12 +93,13 @@ class _Body(ResponseBody):
         return self
 
     async def __anext__(self) -> bytes:
+        piece = COMMENT
         with trio.move_on_after(self._ping_s):
             try:
-                return await self._frames.receive()
+                piece = await self._frames.receive()
             except trio.EndOfChannel:
                 raise StopAsyncIteration from None
-        return COMMENT
+        return piece
 
     async def _read(self) -> None:
         async with self._put, trio.open_nursery() as nursery:  # closing the channel ends the body

@@ -126,7 +126,8 @@ async def test_an_envelope_that_is_malformed_names_every_field(tmp_path):
     assert any("mode" in field for field in fields)
 
 
-ANSWER = {"hitl_response_for": {"prompt_id": "0f5a7c1e-6b3d-4c58-9a55-3c1d2e4f5a6b", "payload": {"text": "y"}}}
+PROMPT = "0f5a7c1e-6b3d-4c58-9a55-3c1d2e4f5a6b"
+ANSWER = {"hitl_response_for": {"prompt_id": PROMPT, "payload": {"text": "y"}}}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ async def test_a_refused_answer_is_spelled_as_the_extension_says(tmp_path, refus
         raise refusal
 
     async with tiny_host(tmp_path) as host, host.client(**{"A2A-Extensions": HITL_PROMPT}) as client:
-        await (await host.story()).ask(ANSWER["hitl_response_for"]["prompt_id"])
+        await (await host.story()).ask(PROMPT)
         host.runs.answer = refuse
         answer = await client.post("/", json=rpc("SendMessage", {"message": message(taskId="task-1", metadata=ANSWER)}))
 

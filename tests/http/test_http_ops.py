@@ -22,9 +22,6 @@ async def test_a_failed_check_is_503_with_its_name_and_no_details(tmp_path):
     async def broken():
         raise OSError("disk /secret/path is full")
 
-    async def stuck():
-        await trio.sleep_forever()
-
     async def fine():
         pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
+from tests.http.door_server import read_all
 from tests.http.tiny_host import message, tiny_host
 
 COMMAND = {
@@ -256,3 +257,23 @@ async def test_the_envelope_is_seen_by_those_who_activated_it(tmp_path):
     assert HITL_PROMPT in shown.json()["status"]["message"]["metadata"]
     assert shown.headers["a2a-extensions"] == HITL_PROMPT
     assert "a2a-extensions" not in hidden.headers
+
+
+async def test_head_does_not_subscribe(tmp_path):
+    async with tiny_host(tmp_path) as host, host.client() as client:
+        await host.story()
+        answer = await client.head("/tasks/task-1:subscribe")
+
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "target", ["*", "nowhere", "http://evil.example/tasks", "/%", "/%ff%00", "/..//../etc/passwd", "?", "/a?b=%zz"]
+)
+async def test_a_strange_target_is_answered(tmp_path, target):
+    async with tiny_host(tmp_path) as host:
+        stream = await host.server.connect()
+        await stream.send_all(f"GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+        answer = await read_all(stream)
+
+    assert answer.split()[1].startswith(b"4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from typing import Any
 
 import attrs
 import httpx
@@ -24,7 +25,7 @@ class Listening:
 
     answer: httpx.Response
     pings: int = 0
-    lines: object = None
+    lines: Any = None
 
     async def next(self):
         """The next event as (id, value, event), None at the end."""
