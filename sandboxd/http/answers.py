@@ -33,7 +33,7 @@ _log = logger(__name__)
 def style_of(path: str) -> Style:
     """How refusals are spelled below that path."""
     steps = path.strip("/").split("/")
-    if steps[0] == "agents":
+    if steps[0] == "agents" and len(steps) > 1:
         steps = steps[2:] or [""]
     match steps[0]:
         case "" | "rpc":
@@ -107,7 +107,7 @@ def as_refusal(error: Exception) -> tuple[Refusal, int | None]:
             _log.error("Cannot use the store", error=str(error))
             return NotReady("cannot serve the request: the store is not available"), None
         case HTTPException(code=404):
-            return MethodNotFound("cannot find the path"), None
+            return MethodNotFound("cannot find the path"), 404
         case HTTPException(code=405):
             return MethodNotFound("cannot use this method here"), 405
         case HTTPException(code=408):

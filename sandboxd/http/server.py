@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 import trio
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ASGIFramework
 from hypercorn.utils import wrap_app
 
 from sandboxd import metrics
@@ -29,11 +28,13 @@ from sandboxd.logs import logger
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL: Final = b"HTTP/1.1 503 \r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
+App = Callable[[Any, Any, Any], Awaitable[None]]  # ASGI, as `edge` has it
+
 _log = logger(__name__)
 
 
 async def serve(
-    app: ASGIFramework,
+    app: App,
     listeners: Sequence[Listener],
     settings: DoorSettings,
     *,
@@ -58,7 +59,7 @@ async def serve(
 class _Server:
     def __init__(
         self,
-        app: ASGIFramework,
+        app: App,
         settings: DoorSettings,
         who: Callable[[Listener, trio.socket.SocketType], Peer],
     ) -> None:

@@ -1,7 +1,7 @@
 """Where do bearer tokens come from, and who may read them?
 
-One token a file, made on first start with mode 0600; its name (without a suffix) is the principal's. A file that others can
-read is refused, since whoever reads it can start commands here.
+One token a file, made on first start with mode 0600; the config gives each a name, which is its principal's. A file that
+others can read is refused, since whoever reads it can start commands here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,6 @@ from sandboxd.errors import LoadError, Problem
 _MIN_CHARS: Final = 32
 _MAX_BYTES: Final = 4096
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 §2.1
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 @attrs.frozen
@@ -34,15 +33,16 @@ class Token:
     digest: bytes = attrs.field(repr=False)
 
 
-def load_tokens(paths: Sequence[Path]) -> tuple[Token, ...]:
-    """Read every token file; one that is missing is made. `LoadError` names the first that cannot be used."""
+def load_tokens(paths: Mapping[str, Path]) -> tuple[Token, ...]:
+    """Read every token file, by its principal's name; one that is missing is made.
+
+    `LoadError` names the first that cannot be used.
+    """
     tokens = []
-    for path in paths:
+    for name, path in paths.items():
         with contextlib.suppress(FileExistsError):
             _make(path)
-        tokens.append(Token(_name(path), hashlib.sha256(read_token(path).encode()).digest()))
-    if len({token.name for token in tokens}) < len(tokens):
-        raise LoadError(str(paths[-1]), [Problem("", "two token files have the same name, which is the principal's")])
+        tokens.append(Token(name, hashlib.sha256(read_token(path).encode()).digest()))
     return tuple(tokens)
 
 
@@ -85,12 +85,6 @@ def _make(path: Path) -> None:
         raise
     except OSError as error:
         raise _unusable(path, f"it cannot be made: {(error.strerror or str(error)).lower()}") from error
-
-
-def _name(path: Path) -> str:
-    if not _NAME.fullmatch(path.stem):
-        raise _unusable(path, "its name is a principal's, so it has letters, digits, `.`, `_` and `-` alone")
-    return path.stem
 
 
 def _unusable(path: Path, why: str) -> LoadError:

@@ -7,8 +7,8 @@ is over).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 
 import attrs
@@ -41,14 +41,14 @@ class TaskStream:
     async def __aenter__(self) -> AsyncIterator[StreamEvent]:
         subscription = self._host.feed.subscribe(self._view.task_id, after=self._view.seq)
         events = await self._stack.enter_async_context(subscription)
-        return self._follow(events)
+        return await self._stack.enter_async_context(aclosing(self._follow(events)))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
 
-    async def _follow(self, events: AsyncIterator[StoredEvent]) -> AsyncIterator[StreamEvent]:
+    async def _follow(self, events: AsyncIterator[StoredEvent]) -> AsyncGenerator[StreamEvent, None]:
         view = self._view
         yield StreamEvent(view.seq, await render.task(self._host, self._caller, view))
         if self._is_over(view):

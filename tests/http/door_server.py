@@ -65,7 +65,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     with unix_listener(folder / "d.sock") as unix, tcp_listener("127.0.0.1", 0) as tcp:
         clients = contextlib.AsyncExitStack()
-        found = Served(folder / "d.sock", tcp.address, closing or trio.Event(), trio.Event(), clients)
+        found = Served(folder / "d.sock", tcp.address, trio.Event() if closing is None else closing, trio.Event(), clients)
 
         async def run() -> None:
             await serve(app, [unix, tcp], settings, closing=found.closing, who=who)

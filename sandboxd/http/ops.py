@@ -1,0 +1,72 @@
+"""Does the daemon live, may it be sent work, and how much of what did it do?
+
+`/healthz` and `/readyz` are open at both doors: systemd units and load balancers hold no token, and all that they tell is a
+word and the names of the checks. `/metrics` needs credentials: it tells what goes on here, and when.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import quart
+import trio
+
+from sandboxd import metrics
+from sandboxd.a2a.model import TaskState
+from sandboxd.http.answers import answer
+from sandboxd.http.doors import Check, Doors
+from sandboxd.logs import logger
+from sandboxd.operations.host import Caller
+
+READY_AGE_S = 1.0  # anyone may ask, and a check writes to the disk: once a second is enough
+CHECK_S = 5.0
+
+_log = logger(__name__)
+
+
+async def health(doors: Doors, caller: Caller, instance: str) -> quart.Response:
+    """`GET /healthz`: the loop turns."""
+    return quart.Response(b"ok\n", content_type="text/plain; charset=utf-8")
+
+
+class Readiness:
+    """`GET /readyz`: every check passed, at most `READY_AGE_S` ago. One run of the checks serves all who wait for it."""
+
+    def __init__(self) -> None:
+        self._running = trio.Lock()
+        self._found: Mapping[str, bool] = {}
+        self._at = float("-inf")
+
+    async def __call__(self, doors: Doors, caller: Caller, instance: str) -> quart.Response:
+        """Answer 200 or 503 with each check's name and outcome."""
+        async with self._running:
+            if trio.current_time() - self._at >= READY_AGE_S:
+                self._found = {name: await _passes(name, check) for name, check in doors.checks.items()}
+                self._at = trio.current_time()
+        found = {**self._found, "open": not doors.closing.is_set()}
+        is_ready = all(found.values())
+        checks = [{"name": name, "ok": ok} for name, ok in found.items()]
+        return answer({"ready": is_ready, "checks": checks}, status=200 if is_ready else 503)
+
+
+async def measure(doors: Doors, caller: Caller, instance: str) -> quart.Response:
+    """`GET /metrics`: what stands now is read from the store, so it is true after a restart too."""
+    views = await doors.host.store.unfinished()
+    states = Counter(view.state for view in views)
+    for state in TaskState:
+        if not state.is_terminal and state is not TaskState.AUTH_REQUIRED:
+            metrics.TASKS.labels(state=state.value).set(states[state])
+    metrics.PROMPTS_OPEN.set(sum(view.prompt is not None and view.prompt.is_open for view in views))
+    metrics.BUILD.labels(version=doors.version).set(1)
+    return quart.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+
+
+async def _passes(name: str, check: Check) -> bool:
+    try:
+        with trio.fail_after(CHECK_S):
+            await check()
+    except Exception as error:
+        _log.warning("Cannot be ready", check=name, why=str(error) or type(error).__name__)
+        return False
+    return True

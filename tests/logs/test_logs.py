@@ -1,0 +1,82 @@
+"""Is every event one line, whatever stands in it?"""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+from sandboxd import logs
+
+
+def lines(act, **options):
+    stream = io.StringIO()
+    logs.configure(stream=stream, **options)
+    act(logs.logger("sandboxd.http.server"))
+    return stream.getvalue().splitlines()
+
+
+def test_a_line_has_its_time_level_room_and_values():
+    (line,) = lines(lambda log: log.info("asked", task="t-1", size=3, why="two words"), journal=False)
+
+    time, *rest = line.split(" ")
+    assert time.startswith("time=20")
+    assert " ".join(rest) == 'level=info room=http event=asked task=t-1 size=3 why="two words"'
+
+
+def test_the_journal_gets_a_priority_and_no_time():
+    found = lines(lambda log: (log.warning("Cannot a"), log.error("Cannot b")), journal=True)
+
+    assert found == ['<4>event="Cannot a" room=http', '<3>event="Cannot b" room=http']
+
+
+@pytest.mark.parametrize(
+    ("value", "spelled"),
+    [
+        ("plain-1.0/x", "plain-1.0/x"),
+        ("", '""'),
+        ('say "hi"\\', '"say \\"hi\\"\\\\"'),
+        ("a\nevent=forged", '"a\\nevent=forged"'),
+        ("\x1b[31mred\x07", '"\\x1b[31mred\\x07"'),
+        ("\u202eabc\u2028", '"\\u202eabc\\u2028"'),
+        ("\ud800", '"\\ud800"'),
+        ("Grüße", '"Grüße"'),
+        (None, "None"),
+        (1.5, "1.5"),
+    ],
+)
+def test_text_can_forge_nothing(value, spelled):
+    assert logs.spell(value) == spelled
+
+
+def test_a_long_value_is_cut():
+    assert len(logs.spell("x" * 100_000)) < logs.MAX_VALUE_CHARS + 100
+
+
+def test_a_traceback_is_one_value_without_local_variables():
+    def act(log):
+        secret = "hunter2" * 2
+        try:
+            raise OSError(f"no {len(secret)}")
+        except OSError:
+            log.exception("Cannot do it")
+
+    (line,) = lines(act, journal=False)
+
+    assert 'traceback="Traceback' in line
+    assert "OSError: no 14" in line
+    assert "hunter2hunter2" not in line
+
+
+def test_a_level_hides_what_is_below_it():
+    assert lines(lambda log: log.info("x"), level="warning", journal=False) == []
+
+
+def test_the_journal_is_known_by_its_device_and_inode(tmp_path):
+    with (tmp_path / "stderr").open("w") as stream:
+        status = os.fstat(stream.fileno())
+
+        assert logs.is_journal(stream, {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"})
+        assert not logs.is_journal(stream, {"JOURNAL_STREAM": "1:2"})
+        assert not logs.is_journal(stream, {})
+    assert not logs.is_journal(io.StringIO(), {"JOURNAL_STREAM": "1:2"})
