@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["tests.support.fixtures"]
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 NODE_MIN = 18
 

@@ -24,6 +24,7 @@ class TaskState(enum.Enum):
     FAILED = "failed"
     CANCELED = "canceled"
     REJECTED = "rejected"
+    AUTH_REQUIRED = "auth-required"  # a client may filter for it; no task of ours enters it
 
     @property
     def is_terminal(self) -> bool:
@@ -33,7 +34,7 @@ class TaskState(enum.Enum):
     @property
     def is_interrupted(self) -> bool:
         """Whether the task waits for its client."""
-        return self is TaskState.INPUT_REQUIRED
+        return self in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
 
 
 _TERMINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED})
@@ -145,6 +146,22 @@ class SendRequest:
     wants_push: bool = False
     metadata: Metadata | None = None
     tenant: str | None = None
+
+
+@attrs.frozen
+class GetRequest:
+    """`GetTask` (A2A 1.0 §3.1.3). `history_length` None: all."""
+
+    task_id: str
+    history_length: int | None = None
+
+
+@attrs.frozen
+class CancelRequest:
+    """`CancelTask` (A2A 1.0 §3.1.5)."""
+
+    task_id: str
+    metadata: Metadata | None = None
 
 
 @attrs.frozen

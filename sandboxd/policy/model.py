@@ -54,6 +54,100 @@ class PromptRules:
 
 
 @attrs.frozen
+class Template:
+    """A text of a policy with at most one hole in it: `before{hole}after`, or all literal (`hole` None)."""
+
+    before: str
+    hole: str | None = None
+    after: str = ""
+
+    def render(self, values: Mapping[str, str]) -> str:
+        """The text with its hole filled."""
+        return self.before if self.hole is None else f"{self.before}{values[self.hole]}{self.after}"
+
+    def match(self, text: str) -> str | None:
+        """What stands in the hole when `text` has this shape; None: it has not. Only for a template with a hole."""
+        if not (text.startswith(self.before) and text.endswith(self.after)):
+            return None
+        end = len(text) - len(self.after)
+        return text[len(self.before) : end] if end >= len(self.before) else None
+
+    def __str__(self) -> str:
+        return self.before if self.hole is None else f"{self.before}{{{self.hole}}}{self.after}"
+
+
+@attrs.frozen
+class OneOf:
+    """A hole that takes one of some words."""
+
+    words: tuple[str, ...]
+
+
+@attrs.frozen
+class PathUnder:
+    """A hole that takes the path of a regular file strictly below one of some folders (`.`: anywhere)."""
+
+    folders: tuple[str, ...]
+    suffix: str = ""
+
+
+Hole = OneOf | PathUnder
+
+
+@attrs.frozen
+class IsolationRules:
+    """What the policy asks of the sandbox: a least level, and promises that level `none` cannot keep."""
+
+    level: Isolation | None = None
+    network: bool | None = None
+    writable: tuple[str, ...] | None = None
+
+
+@attrs.frozen
+class Example:
+    """A proof inside the policy: these values of the holes are allowed, or denied `because` of one reason."""
+
+    values: Mapping[str, str]
+    because: str | None = None  # None: allowed
+    working_dir: str | None = None
+    timeout_s: int | None = None
+
+
+@attrs.frozen
+class Policy:
+    """One adapter's permission to run one command, as the operator wrote it.
+
+    All paths are relative to `cwd`, which is itself relative to the instance's root. `runner`: the literal argument that must
+    be a regular file before anything starts. `working_dirs`: where the caller may let it run instead of `cwd`.
+    """
+
+    name: str
+    source: str
+    digest: str
+    adapter: str
+    program: str
+    argv: tuple[Template, ...]
+    runner: str | None
+    cwd: str
+    working_dirs: tuple[str, ...]
+    env: Mapping[str, Template]
+    terminal: Literal["text-line", "always"]
+    holes: Mapping[str, Hole]
+    limits: Limits
+    timeout_max_s: int
+    prompts: PromptRules
+    isolation: IsolationRules
+    examples: tuple[Example, ...]
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that are allowed, for the agent card."""
+        hole = self.holes["mode"]
+        assert isinstance(hole, OneOf)  # the loader lets nothing else stand there
+        return hole.words
+
+
+@attrs.frozen
 class LaunchPlan:
     """What will be executed, fully resolved: built from the policy and its holes, never from the caller's argv.
 
@@ -74,6 +168,7 @@ class LaunchPlan:
     isolation: Isolation
     policy: str
     policy_digest: str  # "sha256:…" of the policy file as it was read
+    isolation_notes: tuple[str, ...] = ()  # promises of the policy that this isolation level does not keep, to be said loudly
 
 
 @attrs.frozen

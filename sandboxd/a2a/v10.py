@@ -1,0 +1,238 @@
+"""How does A2A 1.0 spell requests and answers in JSON?
+
+ProtoJSON without protobuf (A2A 1.0 §5.5 to §5.7): requests are read tolerantly (`fields`), answers are written strictly:
+camelCase, enums by their full name, empty values left out. Metadata passes through untouched, its integers stay integers.
+`hide` names metadata keys (extension URIs) that this request may not see: they are left out of every message's `metadata`
+and `extensions` (hitl-prompt/v1: no envelope without activation).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final, assert_never
+
+from sandboxd.a2a.fields import Fields, refuse
+from sandboxd.a2a.model import (
+    Artifact,
+    ArtifactUpdate,
+    CancelRequest,
+    GetRequest,
+    ListRequest,
+    Message,
+    Part,
+    PartKind,
+    Role,
+    SendRequest,
+    StatusUpdate,
+    StreamItem,
+    Task,
+    TaskPage,
+    TaskState,
+    TaskStatus,
+)
+from sandboxd.a2a.wire import rfc3339
+from sandboxd.errors import Problem
+
+NOTHING_HIDDEN: Final[frozenset[str]] = frozenset()
+
+_STATES: Final = {
+    "TASK_STATE_SUBMITTED": TaskState.SUBMITTED,
+    "TASK_STATE_WORKING": TaskState.WORKING,
+    "TASK_STATE_COMPLETED": TaskState.COMPLETED,
+    "TASK_STATE_FAILED": TaskState.FAILED,
+    "TASK_STATE_CANCELED": TaskState.CANCELED,
+    "TASK_STATE_INPUT_REQUIRED": TaskState.INPUT_REQUIRED,
+    "TASK_STATE_REJECTED": TaskState.REJECTED,
+    "TASK_STATE_AUTH_REQUIRED": TaskState.AUTH_REQUIRED,
+}
+_STATE_NUMBERS: Final = dict(enumerate(_STATES.values(), start=1))  # the table's order is a2a.proto's
+_STATE_NAMES: Final = {state: name for name, state in _STATES.items()}
+_ROLES: Final[dict[str, Role]] = {"ROLE_USER": "user"}  # ROLE_AGENT is ours alone
+_ROLE_NUMBERS: Final[dict[int, Role]] = {1: "user"}
+_ROLE_NAMES: Final[dict[Role, str]] = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
+_CONTENTS: Final[tuple[PartKind, ...]] = ("text", "raw", "url", "data")
+
+
+def decode_send(params: Any) -> SendRequest:
+    """`SendMessage` and `SendStreamingMessage` (§3.2.1); `InvalidParams` names every field that is wrong."""
+    problems: list[Problem] = []
+    request = Fields(params, "", problems)
+    message = request.child("message")
+    request.required("message", message)
+    configuration = request.child("configuration") or Fields({}, "configuration", problems)
+    made = SendRequest(
+        message=_message(message) if message else Message("", "user", ()),
+        return_immediately=configuration.flag("returnImmediately") or False,
+        history_length=configuration.integer("historyLength", 0),
+        accepted_output_modes=configuration.texts("acceptedOutputModes"),
+        wants_push=configuration.child("taskPushNotificationConfig") is not None,
+        metadata=request.mapping("metadata"),
+        tenant=request.text("tenant"),
+    )
+    refuse("take the message", problems)
+    return made
+
+
+def decode_get(params: Any) -> GetRequest:
+    """`GetTask` (§3.1.3), also from query parameters beside the path's `id`."""
+    problems: list[Problem] = []
+    request = Fields(params, "", problems)
+    made = GetRequest(request.required("id", request.identifier("id")) or "", request.integer("historyLength", 0))
+    refuse("get the task", problems)
+    return made
+
+
+def decode_cancel(params: Any) -> CancelRequest:
+    """`CancelTask` (§3.1.5)."""
+    problems: list[Problem] = []
+    request = Fields(params, "", problems)
+    made = CancelRequest(request.required("id", request.identifier("id")) or "", request.mapping("metadata"))
+    refuse("cancel the task", problems)
+    return made
+
+
+def decode_subscribe(params: Any) -> str:
+    """`SubscribeToTask` (§3.1.6): the task's id."""
+    problems: list[Problem] = []
+    request = Fields(params, "", problems)
+    task_id = request.required("id", request.identifier("id")) or ""
+    refuse("subscribe to the task", problems)
+    return task_id
+
+
+def decode_list(params: Any) -> ListRequest:
+    """`ListTasks` (§3.1.4)."""
+    problems: list[Problem] = []
+    request = Fields(params, "", problems)
+    page_size = request.integer("pageSize", 1, 100)
+    made = ListRequest(
+        context_id=request.identifier("contextId"),
+        state=request.enum("status", {"TASK_STATE_UNSPECIFIED": None, **_STATES}, {0: None, **_STATE_NUMBERS}),
+        page_size=50 if page_size is None else page_size,
+        page_token=request.text("pageToken") or "",
+        history_length=request.integer("historyLength", 0),
+        since=request.time("statusTimestampAfter"),
+        include_artifacts=request.flag("includeArtifacts") or False,
+    )
+    refuse("list tasks", problems)
+    return made
+
+
+def decode_list_query(query: Mapping[str, str]) -> ListRequest:
+    """`ListTasks` from query parameters (§11.5), where booleans are words."""
+    words = {"true": True, "false": False}
+    booleans = ("includeArtifacts", "include_artifacts")
+    return decode_list({name: words.get(value, value) if name in booleans else value for name, value in query.items()})
+
+
+def encode_task(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+    """A bare Task, as `GetTask` and `CancelTask` answer (§4.1.1)."""
+    spelled: dict[str, Any] = {"id": task.id, "contextId": task.context_id, "status": _encode_status(task.status, hide)}
+    if task.artifacts is not None:
+        spelled["artifacts"] = [_encode_artifact(artifact) for artifact in task.artifacts]
+    if task.history is not None:
+        spelled["history"] = [encode_message(message, hide=hide) for message in task.history]
+    return _with(spelled, metadata=_free(task.metadata))
+
+
+def encode_send_response(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+    """`SendMessageResponse` (§3.2.3)."""
+    return {"task": encode_task(task, hide=hide)}
+
+
+def encode_stream_item(item: StreamItem, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+    """`StreamResponse` (§3.2.4): exactly one member says what it is."""
+    match item:
+        case Task():
+            return {"task": encode_task(item, hide=hide)}
+        case StatusUpdate():
+            spelled = {"taskId": item.task_id, "contextId": item.context_id, "status": _encode_status(item.status, hide)}
+            return {"statusUpdate": _with(spelled, metadata=_free(item.metadata))}
+        case ArtifactUpdate():
+            spelled = {"taskId": item.task_id, "contextId": item.context_id, "artifact": _encode_artifact(item.artifact)}
+            marks = {"append": item.append, "lastChunk": item.last_chunk}
+            return {"artifactUpdate": _with(spelled, **marks, metadata=_free(item.metadata))}
+        case _:
+            assert_never(item)
+
+
+def encode_task_page(page: TaskPage, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+    """`ListTasksResponse` (§3.1.4): all four keys, always."""
+    return {
+        "tasks": [encode_task(task, hide=hide) for task in page.tasks],
+        "nextPageToken": page.next_page_token,
+        "pageSize": page.page_size,
+        "totalSize": page.total_size,
+    }
+
+
+def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+    """A Message (§4.1.4)."""
+    return _with(
+        {"messageId": message.message_id, "role": _ROLE_NAMES[message.role]},
+        taskId=message.task_id,
+        contextId=message.context_id,
+        parts=[_encode_part(part) for part in message.parts],
+        metadata={key: value for key, value in (message.metadata or {}).items() if key not in hide},
+        extensions=[uri for uri in message.extensions if uri not in hide],
+        referenceTaskIds=list(message.reference_task_ids),
+    )
+
+
+def _message(fields: Fields) -> Message:
+    return Message(
+        message_id=fields.required("messageId", fields.identifier("messageId")) or "",
+        role=fields.required("role", fields.enum("role", _ROLES, _ROLE_NUMBERS)) or "user",
+        parts=tuple(_part(part) for part in fields.children("parts")),
+        context_id=fields.token("contextId"),
+        task_id=fields.identifier("taskId"),
+        metadata=fields.mapping("metadata"),
+        extensions=fields.texts("extensions"),
+        reference_task_ids=fields.texts("referenceTaskIds"),
+    )
+
+
+def _part(fields: Fields) -> Part:
+    present = [kind for kind in _CONTENTS if (fields.has(kind) if kind == "data" else fields.take(kind) is not None)]
+    if len(present) != 1:
+        found = "none of them" if not present else " and ".join(f"`{kind}`" for kind in present)
+        fields.own_problem(f"needs exactly one of `text`, `raw`, `url`, `data`; it has {found}")
+        present = []
+    kind: PartKind = present[0] if present else "text"
+    value = fields.base64(kind) if kind == "raw" else fields.take(kind)
+    if kind in ("text", "url") and present and not isinstance(value, str):
+        fields.problem(kind, "must be a string")
+    elif kind == "url" and not value:
+        fields.problem(kind, "must not be empty")
+    return Part(kind, value, fields.text("filename"), fields.text("mediaType"), fields.mapping("metadata"))
+
+
+def _encode_status(status: TaskStatus, hide: frozenset[str]) -> dict[str, Any]:
+    spelled = {"state": _STATE_NAMES[status.state], "timestamp": rfc3339(status.timestamp)}
+    return _with(spelled, message=encode_message(status.message, hide=hide) if status.message else None)
+
+
+def _encode_artifact(artifact: Artifact) -> dict[str, Any]:
+    return _with(
+        {"artifactId": artifact.artifact_id},
+        name=artifact.name,
+        description=artifact.description,
+        parts=[_encode_part(part) for part in artifact.parts],
+        metadata=_free(artifact.metadata),
+        extensions=list(artifact.extensions),
+    )
+
+
+def _encode_part(part: Part) -> dict[str, Any]:
+    value = base64.b64encode(part.value).decode() if part.kind == "raw" else part.value
+    return _with({part.kind: value}, filename=part.filename, mediaType=part.media_type, metadata=_free(part.metadata))
+
+
+def _free(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return dict(metadata) if metadata else None
+
+
+def _with(spelled: dict[str, Any], **optional: Any) -> dict[str, Any]:
+    """`spelled`, and of `optional` what says anything (proto3: a default value is left out)."""
+    return spelled | {name: value for name, value in optional.items() if value}

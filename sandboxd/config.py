@@ -1,0 +1,369 @@
+"""What did the operator configure?
+
+`sandboxd.toml`, read strictly: every problem at once, an unknown key with the closest known one, sizes and durations with
+their unit. Relative paths are relative to the file's own folder. Nothing is opened or created here but the file itself: whether
+a root exists and a policy holds is asked by those who use them. `config_text_init` is a commented file that loads.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import attrs
+
+from sandboxd.errors import LoadError, Problem
+from sandboxd.policy.exec_text import shown
+from sandboxd.policy.table import Table, parse_toml, spell_duration, spell_size
+
+DEFAULT_PATH: Final = Path("/etc/sandboxd/sandboxd.toml")
+SHOWN_ROOT: Final = "/workspace"
+_UNIX_MAX_BYTES: Final = 107  # unix(7): sun_path has 108 bytes, one of them the closing NUL
+_FILE_MAX_BYTES: Final = 1024 * 1024
+_INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+
+@attrs.frozen
+class TcpAddress:
+    """An IP address and a port; port 0 lets the kernel choose."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return ipaddress.ip_address(self.host).is_loopback
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@attrs.frozen
+class Listen:
+    """Where clients connect. `unauthenticated`: TCP without a token, loopback only. `allow_root`: run as root all the same."""
+
+    unix: Path | None = None
+    tcp: TcpAddress | None = None
+    unauthenticated: bool = False
+    allow_root: bool = False
+
+
+@attrs.frozen
+class Instance:
+    """A workspace that tasks run in: `root` on this host, `shown` to clients. Only the listed policies are active."""
+
+    id: str
+    root: Path
+    shown: str = SHOWN_ROOT
+    policies: tuple[Path, ...] = ()
+    is_default: bool = True
+
+
+@attrs.frozen
+class HostLimits:
+    """Bounds of the whole daemon. `max_tasks` counts live ones."""
+
+    max_tasks: int = 64
+    max_connections: int = 256
+    max_body_bytes: int = 1024 * 1024
+    keepalive_s: float = 5
+    ping_s: float = 3
+    stop_grace_s: float = 1
+
+
+@attrs.frozen
+class Config:
+    """The effective configuration; `source` is the file it came from, None: no file."""
+
+    state_dir: Path
+    listen: Listen
+    instances: tuple[Instance, ...]
+    programs: Mapping[str, str] = attrs.field(factory=dict)
+    tokens: Mapping[str, Path] = attrs.field(factory=dict)
+    limits: HostLimits = HostLimits()
+    tasks_days: int = 30
+    isolation: Literal["none"] = "none"
+    public_url: str | None = None
+    source: Path | None = attrs.field(default=None, eq=False)
+
+    @property
+    def default_instance(self) -> Instance:
+        """The instance that the root paths of the doors mean."""
+        return next(instance for instance in self.instances if instance.is_default)
+
+    @classmethod
+    def for_run(cls, root: Path, policies: Sequence[Path], programs: Mapping[str, str], state_dir: Path) -> Config:
+        """What `sandboxd run` uses without a file: one instance on one folder, no listener, no token."""
+        instance = Instance("local", root.absolute(), policies=tuple(policy.absolute() for policy in policies))
+        return cls(state_dir.absolute(), Listen(), (instance,), dict(programs))
+
+
+def load_config(path: Path) -> Config:
+    """The configuration in the file; `LoadError` names every problem by its key."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_FILE_MAX_BYTES + 1)
+        if len(content) > _FILE_MAX_BYTES:
+            raise LoadError(str(path), [Problem("", f"is larger than {_FILE_MAX_BYTES} bytes")])
+        text = content.decode()
+    except OSError as error:
+        raise LoadError(str(path), [Problem("", error.strerror or str(error))]) from error
+    except UnicodeDecodeError as error:
+        raise LoadError(str(path), [Problem("", f"is no UTF-8 text: {error.reason} at byte {error.start}")]) from error
+    return parse_config(path, text)
+
+
+def parse_config(path: Path, text: str) -> Config:
+    """The configuration in `text`, as if it stood in the file `path`."""
+    problems: list[Problem] = []
+    folder = path.absolute().parent
+    top = Table(parse_toml(str(path), text), problems)
+    state_dir = _path(top, "state_dir", folder, "/var/lib/sandboxd")
+    config = Config(
+        state_dir=state_dir,
+        listen=_read_listen(top.table("listen"), folder, state_dir),
+        instances=_read_instances(top, folder),
+        programs=_read_programs(top),
+        tokens=_read_tokens(top.table("auth"), folder, state_dir),
+        limits=_read_limits(top.table("limits")),
+        tasks_days=_read_retention(top.table("retention")),
+        isolation=_read_isolation(top.table("isolation")),
+        public_url=_read_public_url(top),
+        source=path,
+    )
+    top.close()
+    if problems:
+        raise LoadError(str(path), problems)
+    return config
+
+
+def _path(table: Table, key: str, folder: Path, default: str | None = None) -> Path:
+    text = table.text(key, default)
+    if not text and default is None:  # told already
+        return folder
+    return _resolve(table, key, folder, text)
+
+
+def _resolve(table: Table, key: str, folder: Path, text: str) -> Path:
+    if text.startswith("~"):
+        table.problem(key, f"{shown(text)} must be spelled out: `~` is not read")
+    if not text:
+        table.problem(key, "must not be empty")
+    return folder / text
+
+
+def _read_listen(table: Table, folder: Path, state_dir: Path) -> Listen:
+    tcp = _read_tcp(table) if table.has("tcp") else None
+    unix = _path(table, "unix", folder) if table.has("unix") else None
+    if unix is None and tcp is None:
+        unix = state_dir / "sandboxd.sock"
+    if unix is not None and (size := len(str(unix).encode())) > _UNIX_MAX_BYTES:
+        table.problem("unix", f"the path has {size} bytes, and a unix socket's name has at most {_UNIX_MAX_BYTES}")
+    unauthenticated = table.flag("unauthenticated", False) is True
+    if tcp is not None and not tcp.is_loopback:
+        why = "the doors speak clear text, so they listen on loopback only; put a TLS proxy before them"
+        table.problem("tcp", f"`{tcp}` can be reached from elsewhere: {why}")
+    allow_root = table.flag("allow_root", False) is True
+    table.close()
+    return Listen(unix, tcp, unauthenticated, allow_root)
+
+
+def _read_tcp(table: Table) -> TcpAddress | None:
+    text = table.text("tcp")
+    found = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+|localhost)):(?P<port>[0-9]{1,5})", text)
+    if found and int(found["port"]) <= 65_535:
+        host = "127.0.0.1" if found["v4"] == "localhost" else found["v6"] or found["v4"]
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            pass
+        else:
+            return TcpAddress(host, int(found["port"]))
+    if text:
+        table.problem("tcp", f'{shown(text)} is no IP address with a port, such as "127.0.0.1:8765" or "[::1]:8765"')
+    return None
+
+
+def _read_instances(top: Table, folder: Path) -> tuple[Instance, ...]:
+    tables = top.tables("instance")
+    if not tables:
+        top.problem("instance", "is missing: write at least one `[[instance]]` with `id`, `root` and `policies`")
+        return ()
+    instances = [_read_instance(table, folder, is_alone=len(tables) == 1) for table in tables]
+    ids: set[str] = set()
+    for table, instance in zip(tables, instances, strict=True):
+        if instance.id in ids:
+            table.problem("id", f"{shown(instance.id)} is the id of another instance already")
+        ids.add(instance.id)
+    if sum(instance.is_default for instance in instances) != 1:
+        top.problem("instance", "exactly one instance must have `default = true`")
+    return tuple(instances)
+
+
+def _read_instance(table: Table, folder: Path, *, is_alone: bool) -> Instance:
+    name = table.text("id")
+    if name and not _INSTANCE_ID.fullmatch(name):
+        table.problem("id", f"{shown(name)} is no id: at most 64 letters, digits, `.`, `_`, `-`, the first a letter or digit")
+    root = _path(table, "root", folder)
+    if os.path.normpath(root) in ("/", "//"):
+        table.problem("root", "must be a workspace of its own, not `/`")
+    name_shown = table.text("shown", SHOWN_ROOT).rstrip("/")
+    if not name_shown.startswith("/") or {"", ".", ".."} & set(name_shown.split("/")[1:]):
+        table.problem("shown", f'must be an absolute path that names a folder, such as "{SHOWN_ROOT}"')
+    policies = tuple(_resolve(table, "policies", folder, policy) for policy in table.texts("policies"))
+    if len(set(policies)) < len(policies):
+        table.problem("policies", "names the same file twice")
+    is_default = table.flag("default", is_alone) is True
+    table.close()
+    return Instance(name, root, name_shown, policies, is_default)
+
+
+def _read_programs(top: Table) -> dict[str, str]:
+    programs = top.mapping("programs")
+    table = top.table("programs") if programs else top
+    for name, path in programs.items():
+        if not _NAME.fullmatch(name):
+            table.problem(name, "is no name for a program: at most 64 letters, digits, `.`, `_`, `+`, `-`")
+        if not path.startswith("/"):
+            table.problem(name, f"{shown(path)} must be an absolute path: `PATH` is never searched")
+    return programs
+
+
+def _read_tokens(table: Table, folder: Path, state_dir: Path) -> dict[str, Path]:
+    """Without any, one for the command line, in the state folder; whoever starts the daemon makes it."""
+    files = table.mapping("tokens")
+    names = table.table("tokens") if files else table
+    for name in files:
+        if not _NAME.fullmatch(name):
+            names.problem(name, "is no name for a token: at most 64 letters, digits, `.`, `_`, `+`, `-`")
+    if len(set(files.values())) < len(files):
+        table.problem("tokens", "two names share a file, so nobody could tell who called")
+    tokens = {name: _resolve(names, name, folder, file) for name, file in files.items()}
+    table.close()
+    return tokens or {"cli": state_dir / "cli.token"}
+
+
+def _read_limits(table: Table) -> HostLimits:
+    standard = HostLimits()
+    limits = HostLimits(
+        max_tasks=table.number("max_tasks", standard.max_tasks, most=10_000),
+        max_connections=table.number("max_connections", standard.max_connections, most=100_000),
+        # Below 64 KiB an ordinary message with its envelope may not fit; above 64 MiB a few clients fill the memory.
+        max_body_bytes=table.size("max_body", standard.max_body_bytes, least_bytes=65_536, most_bytes=64 * 1024**2),
+        keepalive_s=table.duration("keepalive", standard.keepalive_s, least_s=1, most_s=3600),
+        ping_s=table.duration("ping", standard.ping_s, least_s=0.1, most_s=60),
+        stop_grace_s=table.duration("stop_grace", standard.stop_grace_s, least_s=0.01, most_s=60),
+    )
+    table.close()
+    return limits
+
+
+def _read_retention(table: Table) -> int:
+    days = table.number("tasks_days", 30, least=0, most=36_500)
+    table.close()
+    return days
+
+
+def _read_isolation(table: Table) -> Literal["none"]:
+    if table.text("level", "none") != "none":
+        why = "is not kept by this version, which knows only `none`: commands run with the rights of the daemon's user"
+        table.problem("level", f"{shown(str(table.values['level']))} {why}")
+    table.close()
+    return "none"
+
+
+def _read_public_url(top: Table) -> str | None:
+    if not top.has("public_url"):
+        return None
+    text = top.text("public_url").rstrip("/")
+    try:
+        url = urlsplit(text)
+        is_plain = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_plain = False
+    if not is_plain or url.username or url.password or re.search(r"[?#\s]", text):
+        top.problem("public_url", "must be an http or https URL without credentials, query and fragment")
+    return text
+
+
+def config_text_init() -> str:
+    """A commented file to begin with; it loads as it stands, and nothing may run by it yet."""
+    return Path(__file__).with_name("share").joinpath("sandboxd.toml").read_text()
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """The effective configuration by the file's own keys; holds paths of tokens, never a token."""
+    listen, limits = config.listen, config.limits
+    known: dict[str, Any] = {
+        "state_dir": str(config.state_dir),
+        "public_url": config.public_url,
+        "listen": {
+            "unix": None if listen.unix is None else str(listen.unix),
+            "tcp": None if listen.tcp is None else str(listen.tcp),
+            "unauthenticated": listen.unauthenticated,
+            "allow_root": listen.allow_root,
+        },
+        "auth": {"tokens": {name: str(file) for name, file in config.tokens.items()}},
+        "programs": dict(config.programs),
+        "instance": [
+            {
+                "id": instance.id,
+                "root": str(instance.root),
+                "shown": instance.shown,
+                "policies": [str(policy) for policy in instance.policies],
+                "default": instance.is_default,
+            }
+            for instance in config.instances
+        ],
+        "limits": {
+            "max_tasks": limits.max_tasks,
+            "max_connections": limits.max_connections,
+            "max_body": spell_size(limits.max_body_bytes),
+            "keepalive": spell_duration(limits.keepalive_s),
+            "ping": spell_duration(limits.ping_s),
+            "stop_grace": spell_duration(limits.stop_grace_s),
+        },
+        "retention": {"tasks_days": config.tasks_days},
+        "isolation": {"level": config.isolation},
+    }
+    return _without_none(known)
+
+
+def to_toml(config: Config) -> str:
+    """The effective configuration as a file that loads as itself."""
+    known = to_json(config)
+    lines = [f"{key} = {_toml(value)}" for key, value in known.items() if isinstance(value, str)]
+    for name, value in known.items():
+        for table in value if isinstance(value, list) else [value] if isinstance(value, dict) and value else []:
+            lines += ["", f"[[{name}]]" if isinstance(value, list) else f"[{name}]"]
+            lines += [f"{_toml_key(key)} = {_toml(item)}" for key, item in table.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value for key, value in table.items() if value is not None
+    }
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{_toml_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
+        case list():
+            return f"[{', '.join(_toml(item) for item in value)}]"
+        case _:
+            # JSON's strings, numbers and booleans are TOML's, but for DEL, which TOML wants escaped.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)

@@ -1,0 +1,232 @@
+"""How does it all come together? (composition root: config → objects → one nursery)
+
+`open_host` puts the engine together, for the daemon and for `sandboxd run` alike. `main` adds the doors and the signals. The
+order of the end: no new task, every run ended and on record, streams closed, doors closed, spawner gone, store closed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from sandboxd import logs, packs
+from sandboxd.config import DEFAULT_PATH, Config, parse_config
+from sandboxd.detect.load import Pack, load_pack
+from sandboxd.errors import LoadError, Problem
+from sandboxd.http.app import make_app
+from sandboxd.http.auth import Gate
+from sandboxd.http.doors import Doors
+from sandboxd.http.listeners import CannotListen, Listener, tcp_listener, unix_listener
+from sandboxd.http.server import serve
+from sandboxd.http.settings import DoorSettings
+from sandboxd.http.tokens import load_tokens
+from sandboxd.live.clock import SystemClock
+from sandboxd.live.supervisor import STOP_S, Supervisor
+from sandboxd.operations.host import Host, Instance
+from sandboxd.policy.load import load_policy
+from sandboxd.runner.client import SpawnerUnavailable, open_spawner
+from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
+from sandboxd.store.base import Store, StoreUnavailable
+from sandboxd.store.feed import Feed
+from sandboxd.store.recovery import recover
+from sandboxd.store.sqlite import open_store
+
+PRUNE_EVERY_S: Final = 3600.0
+PRUNE_BATCH: Final = 500
+STORE_NAME: Final = "sandboxd.sqlite3"
+PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_CONFIG: Final = 78  # EX_CONFIG (sysexits.h): systemd need not try again
+
+_log = logs.logger(__name__)
+
+
+class SpawnerDied(Exception):
+    """The spawner died; the daemon ends, and whoever started it starts both anew."""
+
+
+_EXPECTED: Final = (LoadError, StoreUnavailable, SpawnerUnavailable, CannotListen, SpawnerDied, OSError)
+
+
+@asynccontextmanager
+async def open_host(config: Config) -> AsyncIterator[Host]:
+    """The engine without doors. At the end of the block every run is over and on record.
+
+    Raises `LoadError` (a pack or policy), `StoreUnavailable`, `SpawnerUnavailable`.
+    """
+    detectors = load_detectors()
+    _check_detectors(config, detectors)
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
+        feed = Feed(store)
+        stack.callback(feed.close)
+        if found := await recover(feed, clock.now(), lambda: str(uuid.uuid4())):
+            _log.warning("resolved tasks that a dead daemon left", tasks=found)
+        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
+        adapters = await spawner.adapters()
+        nursery = await stack.enter_async_context(trio.open_nursery())  # one task a live run: their errors must not be lost
+        supervisor = Supervisor(
+            feed,
+            spawner,
+            detectors,
+            clock,
+            nursery,
+            max_tasks=config.limits.max_tasks,
+            stop_grace_s=config.limits.stop_grace_s,
+        )
+        instances = {
+            instance.id: Instance(instance.id, instance.shown, adapters.get(instance.id, ()), config.isolation)
+            for instance in config.instances
+        }
+        try:
+            yield Host(instances, config.default_instance.id, store, feed, spawner, supervisor, clock)
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
+                await supervisor.stop()
+            nursery.cancel_scope.cancel()
+
+
+def main(config_path: Path | None = None) -> int:
+    """Run the daemon until SIGTERM or SIGINT; the exit status."""
+    logs.configure()
+    try:
+        file = packs.read(config_path or DEFAULT_PATH)  # it grants execution, so it is as closely held as a policy
+        config = parse_config(file.path, file.text)
+        _refuse_root(config)
+        os.umask(0o077)
+        config.state_dir.mkdir(parents=True, exist_ok=True)
+        trio.run(_serve, config)
+    except BaseException as error:
+        return _last_word(error)
+    return EXIT_OK
+
+
+def load_detectors() -> Mapping[str, Pack]:
+    """Every detector pack of this host, by name; `LoadError`."""
+    return {file.name: load_pack(str(file.path), file.text) for file in packs.search("detectors")}
+
+
+async def _serve(config: Config) -> None:
+    settings = DoorSettings(
+        public_url=config.public_url,
+        max_body_bytes=config.limits.max_body_bytes,
+        max_connections=config.limits.max_connections,
+        keep_alive_s=config.limits.keepalive_s,
+        ping_s=config.limits.ping_s,
+    )
+    tokens = load_tokens(tuple(config.tokens.values())) if config.listen.tcp and not config.listen.unauthenticated else ()
+    async with open_host(config) as host:
+        gate = Gate(tokens, lambda: host.spawner.pid)
+        doors = Doors(host, gate, settings, version("sandboxd"), checks={"store": host.store.check})
+        with ExitStack() as stack:
+            listeners = list(_listeners(config, settings, stack))
+            async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
+                nursery.start_soon(_stop_on_signal, host, doors)
+                nursery.start_soon(_watch_spawner, host)
+                nursery.start_soon(_prune_regularly, host.store, host, config.tasks_days)
+                _log.info(
+                    "ready",
+                    doors=", ".join(listener.address for listener in listeners),
+                    isolation=config.isolation,
+                    cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
+                )
+                await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
+                nursery.cancel_scope.cancel()
+    _log.info("stopped")
+
+
+async def _stop_on_signal(host: Host, doors: Doors) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            _log.info("stopping", signal=signal.Signals(number).name)
+            with trio.move_on_after(STOP_S):
+                await host.supervisor.stop()
+            doors.closing.set()
+
+
+async def _watch_spawner(host: Host) -> None:
+    await host.spawner.wait_died()
+    with trio.move_on_after(STOP_S):
+        await host.supervisor.stop()  # every run has ended already: this waits for their records
+    raise SpawnerDied("cannot go on: the spawner died, and every run with it")
+
+
+async def _prune_regularly(store: Store, host: Host, days: int) -> None:
+    while True:
+        try:
+            while await store.prune(ended_before=host.clock.now() - timedelta(days=days), limit=PRUNE_BATCH) == PRUNE_BATCH:
+                await trio.lowlevel.checkpoint()
+        except StoreUnavailable as error:
+            _log.error("Cannot remove old tasks", error=str(error))
+        await trio.sleep(PRUNE_EVERY_S)
+
+
+def _listeners(config: Config, settings: DoorSettings, stack: ExitStack) -> Iterable[Listener]:
+    if config.listen.unix is not None:
+        yield stack.enter_context(unix_listener(config.listen.unix))
+    if config.listen.tcp is not None:
+        tcp = config.listen.tcp
+        listener = stack.enter_context(
+            tcp_listener(tcp.host, tcp.port, stall_s=settings.stall_s, open_access=config.listen.unauthenticated)
+        )
+        port_file = config.state_dir / PORT_NAME
+        port_file.write_text(f"{listener.address.rpartition(':')[2]}\n")
+        stack.callback(port_file.unlink, missing_ok=True)
+        yield listener
+
+
+def _spawner_setup(config: Config) -> SpawnerSetup:
+    instances = tuple(
+        InstanceSetup(instance.id, str(instance.root), instance.shown, tuple(map(str, instance.policies)))
+        for instance in config.instances
+    )
+    return SpawnerSetup(instances, dict(config.programs), config.isolation)
+
+
+def _check_detectors(config: Config, detectors: Mapping[str, Pack]) -> None:
+    """A policy that names a pack which is not there must fail now, not when its first command runs."""
+    for path in {path for instance in config.instances for path in instance.policies}:
+        file = packs.read(path)
+        missing = [name for name in load_policy(str(path), file.text, file.digest).prompts.detectors if name not in detectors]
+        if missing:
+            known = ", ".join(f"`{name}`" for name in detectors)
+            raise LoadError(
+                str(path), [Problem("prompts.detectors", f"no pack is named `{name}`; there are {known}") for name in missing]
+            )
+
+
+def _refuse_root(config: Config) -> None:
+    if os.geteuid() == 0 and not config.listen.allow_root:
+        why = "commands would run as root; run it as a user of its own, or say `allow_root = true` if that is meant"
+        raise LoadError(str(config.source or DEFAULT_PATH), [Problem("listen.allow_root", why)])
+
+
+def _last_word(error: BaseException) -> int:
+    """Say why the daemon ended to whoever started it; a bug of ours is raised again."""
+    leaves = list(_leaves(error))
+    if not all(isinstance(leaf, _EXPECTED) for leaf in leaves):
+        raise error
+    for leaf in leaves:
+        print(f"error: {leaf}", file=sys.stderr)  # noqa: T201 - the log is for what happens while it runs
+    return EXIT_CONFIG if all(isinstance(leaf, LoadError) for leaf in leaves) else EXIT_FAILED
+
+
+def _leaves(error: BaseException) -> Iterable[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error

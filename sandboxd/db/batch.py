@@ -1,0 +1,74 @@
+"""What becomes of each member of a group commit?
+
+All members share one BEGIN … COMMIT and so one flush of the disk. Each runs under its own savepoint: a member that raises is
+undone alone. Once the transaction itself is lost (disk full, I/O error) nothing of it was kept, and every member hears so.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from sandboxd.db.connection import DatabaseUnavailable, is_outage, why
+
+Work = Callable[[sqlite3.Connection], Any]
+
+
+@attrs.frozen
+class Done:
+    """It is on disk; what the work returned."""
+
+    value: Any
+
+
+@attrs.frozen
+class Undone:
+    """Nothing of it was kept; why."""
+
+    error: Exception
+
+
+Outcome = Done | Undone
+
+
+def commit_together(connection: sqlite3.Connection, works: Sequence[Work]) -> list[Outcome]:
+    """Run the works in order and commit them at once; one outcome each. Raises nothing."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        outcomes = [_run(connection, work) for work in works]
+        connection.execute("COMMIT")
+    except Exception as error:  # whatever it was, no member may be told that it is kept
+        _roll_back(connection)
+        return [Undone(_outage(error)) for _ in works]
+    return outcomes
+
+
+def _run(connection: sqlite3.Connection, work: Work) -> Outcome:
+    connection.execute("SAVEPOINT member")
+    try:
+        value = work(connection)
+    except Exception as error:
+        if not connection.in_transaction:  # SQLite rolls all of it back after SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM
+            raise
+        connection.execute("ROLLBACK TO member")
+        connection.execute("RELEASE member")
+        return Undone(_outage(error) if is_outage(error) else error)
+    connection.execute("RELEASE member")
+    return Done(value)
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:  # the next BEGIN says whether the connection is of any use
+            return
+
+
+def _outage(error: BaseException) -> DatabaseUnavailable:
+    outage = DatabaseUnavailable(why(error))
+    outage.__cause__ = error
+    return outage

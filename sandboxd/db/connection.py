@@ -1,0 +1,54 @@
+"""How is SQLite spoken to?
+
+Write-ahead log and `synchronous=FULL`: a commit that returned has been flushed (fdatasync) and outlives a power cut.
+Transactions are begun by hand (`isolation_level=None`): the sqlite3 module's own guesses would commit at the wrong moment.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+BUSY_TIMEOUT_S: Final = 5.0  # somebody with the sqlite3 shell may hold the write lock for a moment
+CACHED_STATEMENTS: Final = 256
+WAL_LIMIT_BYTES: Final = 64 * 1024 * 1024  # a long read can let the log grow; it is cut back to this afterwards
+
+
+class DatabaseUnavailable(Exception):
+    """The file cannot be opened, read or written; the message is the why of `cannot <do> <what>: <why>`."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that any one thread at a time may use; `path` must exist."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=CACHED_STATEMENTS,
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that refuses to write."""
+    connection = connect(path)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the file, the disk or SQLite failed, as against a statement of ours that broke a rule of the schema."""
+    return isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError)
+
+
+def why(error: BaseException) -> str:
+    """SQLite's words and its name for them: `database or disk is full (SQLITE_FULL)`."""
+    name = getattr(error, "sqlite_errorname", None)
+    return f"{error} ({name})" if name else str(error)

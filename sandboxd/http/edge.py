@@ -1,0 +1,107 @@
+"""What is true of every request and every answer, before and after any route?
+
+A small ASGI middleware. It counts the bytes of the body (Quart does not in every version), echoes the activated extensions on
+every answer, and shields an answer's last piece: quart-trio cancels the request the moment hypercorn says that it is over,
+which is while that piece is being sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import trio
+
+from sandboxd.a2a.extensions import activated, echo
+from sandboxd.errors import TooLarge
+from sandboxd.http.answers import refusal_body, style_of
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+EXTENSIONS = b"a2a-extensions"
+EXTENSIONS_03 = b"x-a2a-extensions"
+
+
+class Edge:
+    """Wraps the application."""
+
+    def __init__(self, app: App, *, max_body_bytes: int) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Handle one request (ASGI)."""
+        exchange = _Exchange(scope, receive, send, self._max_body_bytes)
+        if exchange.declares_too_much():
+            await exchange.refuse_body()
+            return
+        with trio.CancelScope() as handling:
+            exchange.handling = handling
+            await self._app(scope, exchange.receive, exchange.send)
+        if exchange.is_over and not exchange.has_answered:
+            await exchange.refuse_body()
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send, max_body_bytes: int) -> None:
+        self.handling: trio.CancelScope | None = None
+        self.is_over = False
+        self.has_answered = False
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._max_body_bytes = max_body_bytes
+        self._body_bytes = 0
+
+    def declares_too_much(self) -> bool:
+        """Whether `Content-Length` alone is over the limit; h11 has checked that it is a number."""
+        return any(name == b"content-length" and int(value) > self._max_body_bytes for name, value in self._scope["headers"])
+
+    async def receive(self) -> Message:
+        """The next piece of the request; over the limit, the handler is cancelled (it has not seen a whole body)."""
+        message = await self._receive()
+        self._body_bytes += len(message.get("body", b""))
+        if self._body_bytes > self._max_body_bytes and self.handling is not None:
+            self.is_over = True
+            self.handling.cancel()
+            await trio.lowlevel.checkpoint()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """The next piece of the answer."""
+        if message["type"] == "http.response.start":
+            self.has_answered = True
+            message["headers"] = [*message["headers"], *self._echo()]
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            with trio.CancelScope(shield=True):  # bounded: a connection's `stall_s`
+                await self._send(message)
+        else:
+            await self._send(message)
+
+    async def refuse_body(self) -> None:
+        """Answer 413 and end the connection, the rest of the body unread."""
+        limit = self._max_body_bytes
+        refusal = TooLarge(f"cannot read the body: it is larger than {limit} bytes", facts={"max_bytes": limit})
+        status, media_type, body = refusal_body(refusal, style_of(self._scope["path"]), self._scope["path"])
+        headers = [
+            (b"content-type", media_type.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _echo(self) -> list[tuple[bytes, bytes]]:
+        lines = [
+            (name, value.decode("latin-1")) for name, value in self._scope["headers"] if name in (EXTENSIONS, EXTENSIONS_03)
+        ]
+        value = echo(activated(text for _, text in lines)).encode()
+        if not value:
+            return []
+        has_03 = any(name == EXTENSIONS_03 for name, _ in lines)
+        return [(EXTENSIONS, value), (EXTENSIONS_03, value)] if has_03 else [(EXTENSIONS, value)]

@@ -1,0 +1,157 @@
+"""Where do clients come in: how are the sockets made, and how are they given back?
+
+The daemon makes its own, so that no child inherits them, nobody else's socket is taken over, and the file of the Unix
+socket has its mode from its first moment and is gone at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import ipaddress
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+BACKLOG: Final = 100
+_UNIX_PATH_MAX_BYTES: Final = 107  # unix(7): sun_path is 108 bytes with its NUL
+
+Door = Literal["unix", "tcp"]
+
+
+class CannotListen(Exception):
+    """A socket could not be made; the message says which and why."""
+
+
+@attrs.frozen
+class Listener:
+    """A listening socket; `open_access`: TCP without any credentials (loopback only)."""
+
+    socket: socket.socket
+    door: Door
+    address: str
+    open_access: bool = False
+
+
+@contextlib.contextmanager
+def unix_listener(path: Path) -> Iterator[Listener]:
+    """Listen on a Unix socket, mode 0600. A stale file is replaced only when nobody listens on it; unlinked at exit."""
+    if len(os.fsencode(path)) > _UNIX_PATH_MAX_BYTES:
+        raise CannotListen(f"cannot listen on `{path}`: longer than {_UNIX_PATH_MAX_BYTES} bytes")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with contextlib.closing(sock):
+        sock.setblocking(False)
+        sock.set_inheritable(False)
+        with _lock(path):
+            _remove_stale(path)
+            try:
+                _bind(sock, path)
+            except OSError as error:
+                raise CannotListen(f"cannot listen on `{path}`: {_why(error)}") from error
+            sock.listen(BACKLOG)
+            mine = _identity(path)
+        try:
+            yield Listener(sock, "unix", str(path))
+        finally:
+            if _identity(path) == mine:  # never somebody else's
+                path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def tcp_listener(host: str, port: int, *, stall_s: float = 30, open_access: bool = False) -> Iterator[Listener]:
+    """Listen on a loopback address. Port 0: one that is free; the address says which."""
+    if not is_loopback(host):
+        why = "this door speaks clear text, so it listens on loopback only; put a TLS proxy before it"
+        raise CannotListen(f"cannot listen on `{host}:{port}`: {why}")
+    address = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    with contextlib.closing(sock):
+        sock.setblocking(False)
+        sock.set_inheritable(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these. A peer that takes nothing, or is gone, is noticed by the kernel (tcp(7)).
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(stall_s * 1000))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            sock.bind((address, port))
+            sock.listen(BACKLOG)
+        except OSError as error:
+            raise CannotListen(f"cannot listen on `{host}:{port}`: {_why(error)}") from error
+        bound = sock.getsockname()[1]
+        yield Listener(sock, "tcp", f"[{address}]:{bound}" if ":" in address else f"{address}:{bound}", open_access)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address means this machine alone."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _bind(sock: socket.socket, path: Path) -> None:
+    """The file has its mode from its first moment. The umask is the process's: the doors open before any task runs."""
+    before = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    finally:
+        os.umask(before)
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """One daemon at a time looks at the file and replaces it: two that start at once cannot both find it stale."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on `{path}`: {_why(error)}") from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # closing the descriptor releases it
+        yield
+    except BlockingIOError:
+        raise CannotListen(f"cannot listen on `{path}`: another daemon is starting there") from None
+    finally:
+        os.close(folder)
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise CannotListen(f"cannot listen on `{path}`: a file that is no socket is there")
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()  # nobody listens
+            return
+        except OSError as error:
+            raise CannotListen(f"cannot listen on `{path}`: {_why(error)}") from error
+    raise CannotListen(f"cannot listen on `{path}`: another daemon listens there")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the address is in use"
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,140 @@
+"""Who is let in at the doors, how many at once, and how do the doors close?
+
+One accept loop a listener. A Unix peer is looked at once, when it connects (SO_PEERCRED), and what was found reaches every
+request of the connection through the context variable `auth.PEER`. `serve` ends in bounded time, whatever a client does:
+idle connections at once, running answers within `graceful_s`, the rest by closing their sockets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework
+from hypercorn.utils import wrap_app
+
+from sandboxd import metrics
+from sandboxd.http.auth import PEER, Peer
+from sandboxd.http.connection import Connection
+from sandboxd.http.listeners import Listener
+from sandboxd.http.settings import DoorSettings
+from sandboxd.logs import logger
+
+_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_FULL: Final = b"HTTP/1.1 503 \r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+_log = logger(__name__)
+
+
+async def serve(
+    app: ASGIFramework,
+    listeners: Sequence[Listener],
+    settings: DoorSettings,
+    *,
+    closing: trio.Event,
+    who: Callable[[Listener, trio.socket.SocketType], Peer],
+) -> None:
+    """Serve until `closing` is set (the streams end by it too, see `sse`) or until cancelled.
+
+    The caller owns the listeners and closes them; nothing is accepted after `closing`.
+    """
+    server = _Server(app, settings, who)
+    async with trio.open_nursery() as connections:  # one task a connection, ended below at the latest
+        async with trio.open_nursery() as accepting:  # one task a listener
+            for listener in listeners:
+                accepting.start_soon(server.accept, listener, connections)
+            await closing.wait()
+            accepting.cancel_scope.cancel()
+        await server.end(settings.graceful_s)
+        connections.cancel_scope.cancel()
+
+
+class _Server:
+    def __init__(
+        self,
+        app: ASGIFramework,
+        settings: DoorSettings,
+        who: Callable[[Listener, trio.socket.SocketType], Peer],
+    ) -> None:
+        self._app = wrap_app(app, 0, "asgi")
+        self._settings = settings
+        self._who = who
+        self._context = WorkerContext(None)
+        self._config = _hypercorn_config(settings)
+        self._open: set[Connection] = set()
+        self._taken: Counter[str] = Counter()  # by door
+        self._emptied = trio.Event()
+
+    async def accept(self, listener: Listener, connections: trio.Nursery) -> None:
+        """Accept until cancelled. Out of descriptors, it waits; over `max_connections`, it says 503 and hangs up."""
+        sock = trio.socket.from_stdlib_socket(listener.socket.dup())
+        is_full = False
+        with sock:
+            while True:
+                try:
+                    accepted, _ = await sock.accept()
+                except OSError as error:
+                    if error.errno in _OUT_OF_RESOURCES:
+                        _log.error("Cannot accept a connection", door=listener.door, why=error.strerror)
+                        await trio.sleep(0.1)
+                    continue  # anything else is about that one connection (accept(2))
+                if self._taken[listener.door] < self._settings.max_connections:
+                    is_full = False
+                    self._taken[listener.door] += 1
+                    connections.start_soon(self._serve_one, listener, accepted)
+                    continue
+                metrics.CONNECTIONS_REFUSED.labels(door=listener.door).inc()
+                if not is_full:  # one line until there is room again
+                    _log.warning("Cannot take more connections", door=listener.door, limit=self._settings.max_connections)
+                is_full = True
+                await _refuse(accepted)
+
+    async def _serve_one(self, listener: Listener, accepted: trio.socket.SocketType) -> None:
+        connection = Connection(trio.SocketStream(accepted), self._app, self._config, self._context, self._settings)
+        self._open.add(connection)
+        metrics.CONNECTIONS.labels(door=listener.door).inc()
+        try:
+            PEER.set(self._who(listener, accepted))  # this task's context; its handlers inherit it
+            await connection.run()
+        except* Exception:
+            _log.exception("Cannot serve a connection", door=listener.door)
+        finally:
+            connection.abort()
+            metrics.CONNECTIONS.labels(door=listener.door).dec()
+            self._taken[listener.door] -= 1
+            self._open.discard(connection)
+            if not self._open:
+                self._emptied.set()
+
+    async def end(self, graceful_s: float) -> None:
+        """End every connection: idle ones now, the others within `graceful_s`."""
+        await self._context.terminated.set()
+        for connection in list(self._open):
+            connection.end_if_idle()
+        self._emptied = trio.Event()
+        if self._open:
+            with trio.move_on_after(graceful_s):
+                await self._emptied.wait()
+        for connection in list(self._open):
+            connection.abort()
+
+
+async def _refuse(accepted: trio.socket.SocketType) -> None:
+    with accepted, trio.move_on_after(0.1), contextlib.suppress(OSError):
+        await accepted.send(_FULL)
+
+
+def _hypercorn_config(settings: DoorSettings) -> Config:
+    config = Config()
+    config.accesslog = None
+    config.errorlog = None  # what is worth a line is logged here
+    config.include_server_header = False
+    config.keep_alive_timeout = settings.keep_alive_s
+    config.keep_alive_max_requests = 1_000_000  # an SDK client that reuses its connection for ever is welcome
+    return config

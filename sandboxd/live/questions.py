@@ -1,0 +1,228 @@
+"""What does the program ask, and does this answer reach it?
+
+Owned by one `TaskRun`. `watch` turns the detector's news into events and live bindings; `answer_nowait` is the heart of the
+project: an answer is *claimed, then typed, with no checkpoint between* (invariant 4).
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+import trio
+
+from sandboxd import logs, metrics
+from sandboxd.a2a.model import Message, TaskState
+from sandboxd.a2a.wire import rfc3339
+from sandboxd.detect.detector import Detector, Prompt, Withdrawn
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen
+from sandboxd.hitl.answer import check, keystrokes, options, response_schema
+from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
+from sandboxd.live.binding import Binding
+from sandboxd.live.clock import Clock
+from sandboxd.live.recorder import Recorder, Ticket
+from sandboxd.policy.model import PromptRules
+from sandboxd.runner.process import Process
+from sandboxd.tasks.events import Answered, Asked, Closed
+
+_LFLAG: Final = 3  # termios(3): tcgetattr's list is iflag, oflag, cflag, lflag, …
+
+_log = logs.logger(__name__)
+
+
+@attrs.frozen
+class Accepted:
+    """The terminal took an answer; `ticket` tells when that is on record. Whether the program read it is not known."""
+
+    prompt_id: str
+    ticket: Ticket
+
+
+class Questions:
+    """The open prompt of one run, and what became of those before it."""
+
+    def __init__(
+        self,
+        process: Process,
+        detector: Detector,
+        recorder: Recorder,
+        rules: PromptRules,
+        clock: Clock,
+        *,
+        ends_at: datetime,
+    ) -> None:
+        assert process.terminal_fd is not None
+        self._process = process
+        self._fd = process.terminal_fd
+        self._detector = detector
+        self._recorder = recorder
+        self._rules = rules
+        self._clock = clock
+        self._ends_at = ends_at
+        self._binding: Binding | None = None
+        self._accepted: dict[str, tuple[str, datetime]] = {}  # prompt id → (message id, when); bounded by max_prompts
+        self._asked = 0
+        self._fed = trio.Event()
+        self.expired = trio.Event()  # a prompt's own limit passed, and the policy says that this fails the task
+        self.overrun = trio.Event()  # the program asked more often than the policy allows
+
+    def __repr__(self) -> str:
+        return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
+
+    def feed(self, data: bytes) -> None:
+        """Take in output as it was read."""
+        self._detector.feed(data, trio.current_time())
+        self._wake()
+
+    async def watch(self, flush: Any) -> None:
+        """Raise, withdraw and expire prompts until cancelled; `flush` records the output that came before a question."""
+        while True:
+            now = trio.current_time()
+            self._expire(now)
+            match self._detector.poll(now):
+                case Prompt() as prompt:
+                    flush()
+                    self._raise(prompt, now)
+                    continue
+                case Withdrawn():
+                    self._withdraw()
+                    continue
+            expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
+            deadlines = [self._detector.next_deadline(), expires_at]
+            wake_at = min((moment for moment in deadlines if moment is not None), default=float("inf"))
+            with trio.move_on_at(wake_at):
+                await self._fed.wait()
+
+    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+        """Type an answer into the program that asked, once; raises `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`.
+
+        A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
+        becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
+        succeeds.
+        """
+        binding = self._binding
+        if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
+            raise self.not_open(response.prompt_id)
+        problems = check(binding.envelope.response_schema, response.payload)
+        if problems:
+            raise _invalid(response.prompt_id, problems)
+        keys = keystrokes(response.payload["text"], canonical=self._is_canonical())
+        if isinstance(keys, Problem):
+            raise _invalid(response.prompt_id, (keys,))
+        if not self._process.is_alive():
+            binding.close()
+            raise self.not_open(response.prompt_id)
+        binding.claim()
+        typed = _type(self._fd, keys.data)
+        if typed == 0 and self._process.is_alive():
+            binding.settle(typed=False)
+            raise _undelivered(response.prompt_id, "the terminal takes no input now", prompt_open=True)
+        if typed < len(keys.data) or not self._process.is_alive():
+            binding.close()
+            why = "the program ended while the answer was typed" if typed == len(keys.data) else "only a part could be typed"
+            raise _undelivered(response.prompt_id, why, prompt_open=False)
+        binding.settle(typed=True)
+        now = self._clock.now()
+        self._detector.typed(trio.current_time())
+        self._accepted[response.prompt_id] = (message.message_id, now)
+        ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal))
+        metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
+        self._wake()
+        return Accepted(response.prompt_id, ticket)
+
+    def not_open(self, prompt_id: str) -> PromptNotOpen:
+        """The refusal for a prompt that this run does not hold open, with what is known of it."""
+        facts: dict[str, Any] = {"prompt_id": prompt_id}
+        if accepted := self._accepted.get(prompt_id):
+            facts["accepted_message_id"] = accepted[0]
+            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted[1])}", facts=facts)
+        return PromptNotOpen("no such prompt is open on this task", facts=facts)
+
+    def close(self) -> None:
+        """No answer can be typed any more: the run ends."""
+        if self._binding:
+            self._binding.close()
+
+    def _raise(self, prompt: Prompt, now: float) -> None:
+        text = plain_text(prompt.text)
+        if not text or not self._process.is_alive():
+            return
+        if self._asked >= self._rules.max_prompts:
+            self.overrun.set()
+            return
+        self._asked += 1
+        at = self._clock.now()
+        deadline, expires_at = self._ends_at, None
+        if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
+            deadline, expires_at = at + timedelta(seconds=self._rules.timeout_s), now + self._rules.timeout_s
+        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form), deadline)
+        if self._binding:
+            self._binding.close()
+        self._binding = Binding(envelope, prompt, now, expires_at)
+        self._recorder.record(Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), _facts(prompt)))
+        metrics.PROMPTS.labels(rule=prompt.rule).inc()
+        _log.info("asked", task=self._recorder.view.task_id, prompt=envelope.prompt_id, rule=prompt.rule)
+
+    def _withdraw(self) -> None:
+        binding = self._binding
+        if binding is None or self._recorder.view.state is not TaskState.INPUT_REQUIRED:
+            return
+        binding.close()
+        text = "The question is no longer on the terminal; the program went on without an answer."
+        self._close(binding, Closed(self._clock.now(), str(uuid.uuid4()), binding.envelope.prompt_id, "withdrawn", text))
+
+    def _expire(self, now: float) -> None:
+        binding = self._binding
+        if binding is None or not binding.is_open or binding.expires_at is None or now < binding.expires_at:
+            return
+        binding.close()
+        text = f"Nobody answered within {self._rules.timeout_s} s; this prompt takes no answer any more."
+        self._close(binding, Closed(self._clock.now(), str(uuid.uuid4()), binding.envelope.prompt_id, "expired", text))
+        if self._rules.on_expiry == "fail":
+            self.expired.set()
+
+    def _close(self, binding: Binding, event: Closed) -> None:
+        self._recorder.record(event)
+        _log.info("closed", task=self._recorder.view.task_id, prompt=binding.envelope.prompt_id, closure=event.closure)
+
+    def _is_canonical(self) -> bool:
+        return bool(termios.tcgetattr(self._fd)[_LFLAG] & termios.ICANON)
+
+    def _wake(self) -> None:
+        self._fed.set()
+        self._fed = trio.Event()
+
+
+def _type(fd: int, data: bytes) -> int:
+    """Write without blocking; how many bytes the terminal took."""
+    done = 0
+    while done < len(data):
+        try:
+            done += os.write(fd, data[done:])
+        except OSError:  # EAGAIN: its input queue is full; EIO: nobody holds the other end
+            break
+    return done
+
+
+def _facts(prompt: Prompt) -> Mapping[str, Any]:
+    form = prompt.form
+    facts: dict[str, Any] = {"kind": form.kind, "rule": prompt.rule, "evidence": dict(prompt.evidence)}
+    if form.choices:
+        facts["choices"] = [{"text": choice.text, "title": choice.title} for choice in form.choices]
+    if form.default is not None:
+        facts["default"] = form.default
+    return facts
+
+
+def _invalid(prompt_id: str, problems: tuple[Problem, ...]) -> AnswerInvalid:
+    count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
+    return AnswerInvalid(f"{count} not fit; the prompt is still open", problems=problems, facts={"prompt_id": prompt_id})
+
+
+def _undelivered(prompt_id: str, why: str, *, prompt_open: bool) -> DeliveryFailed:
+    return DeliveryFailed(f"cannot type the answer: {why}", facts={"prompt_id": prompt_id, "prompt_open": prompt_open})

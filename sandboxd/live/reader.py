@@ -1,0 +1,72 @@
+"""How is a run's output read, with nothing lost and nothing spun on?
+
+Raw non-blocking reads until the kernel has no more, then a wait (pty(7), pipe(7)). A pipe ends with an empty read. A pty
+master fails with EIO once nobody holds the slave, yet a living program may open `/dev/tty` again, so reading is tried again
+until the run says that nothing can follow.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+READ_MAX: Final = 65536
+REOPEN_POLL_S: Final = 0.05  # after EIO a wait for readability returns at once, for ever: poll instead
+
+
+class Reader:
+    """Reads one descriptor until its end; `take` gets every byte, in order, and may hold the reading back."""
+
+    def __init__(self, fd: int, take: Callable[[bytes], Awaitable[None]]) -> None:
+        self._fd = fd
+        self._take = take
+        self._over = trio.Event()
+        self._done = trio.Event()
+        self._waiting_since: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Reader fd={self._fd} done={self._done.is_set()}>"
+
+    async def run(self) -> None:
+        """Read until the end of the output."""
+        while True:
+            try:
+                data = os.read(self._fd, READ_MAX)
+            except BlockingIOError:
+                self._waiting_since = trio.current_time()
+                await trio.lowlevel.wait_readable(self._fd)
+                self._waiting_since = None
+                continue
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                if self._over.is_set():
+                    break
+                self._waiting_since = trio.current_time()
+                with trio.move_on_after(REOPEN_POLL_S):
+                    await self._over.wait()
+                continue
+            if not data:
+                break
+            self._waiting_since = None
+            await self._take(data)
+        self._done.set()
+
+    def expect_end(self) -> None:
+        """Say that nobody can open the terminal again: the next EIO is the end."""
+        self._over.set()
+
+    async def drained(self, quiet_s: float) -> bool:
+        """Return True at the end of the output, False once nothing has come for `quiet_s` (somebody else holds it open)."""
+        while not self._done.is_set():
+            now = trio.current_time()
+            idle_s = now - self._waiting_since if self._waiting_since is not None else 0.0
+            if idle_s >= quiet_s:
+                return False
+            with trio.move_on_after(max(quiet_s - idle_s, 0.01)):
+                await self._done.wait()
+        return True

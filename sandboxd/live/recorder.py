@@ -1,0 +1,111 @@
+"""How does what a run experiences get on record, in order and before anyone sees it?
+
+`record` is a plain call: it folds the event into the run's view at once, and queues it; `write` appends the queue to the
+store, as many events as wait at a time. So no checkpoint comes between an act and its place in the log, a client that goes
+away interrupts nothing, and what is published was appended first (invariant 6). The queue has a bound, in bytes: a reader
+waits in `room` while the store is slow. While the store is unavailable, writing is tried again, and nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import attrs
+import trio
+
+from sandboxd import logs
+from sandboxd.store.base import Entry, StoreUnavailable
+from sandboxd.store.feed import Feed
+from sandboxd.tasks.events import Event
+from sandboxd.tasks.view import TaskView, fold
+
+QUEUE_MAX_BYTES: Final = 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
+BATCH_MAX_BYTES: Final = 512 * 1024
+RETRY_FIRST_S: Final = 0.1
+RETRY_MAX_S: Final = 2.0
+
+_log = logs.logger(__name__)
+
+
+@attrs.define
+class Ticket:
+    """An event on its way to the disk."""
+
+    seq: int
+    view: TaskView
+    _committed: trio.Event = attrs.field(factory=trio.Event)
+
+    async def committed(self) -> None:
+        """Return once the event is on disk."""
+        await self._committed.wait()
+
+
+class Recorder:
+    """The one writer of one task's events."""
+
+    def __init__(self, feed: Feed, view: TaskView) -> None:
+        self._feed = feed
+        self._view = view
+        self._written = view.seq
+        self._queue: deque[tuple[Entry, Ticket]] = deque()
+        self._queued_bytes = 0
+        self._changed = trio.Event()
+
+    @property
+    def view(self) -> TaskView:
+        """The task with everything that was recorded, written or not."""
+        return self._view
+
+    def record(self, event: Event, chunk: bytes = b"") -> Ticket:
+        """Put the event in its place; `IllegalTransition` when it cannot follow, and then nothing has changed."""
+        self._view = fold(self._view, event)
+        ticket = Ticket(self._view.seq, self._view)
+        self._queue.append((Entry(event, chunk), ticket))
+        self._queued_bytes += len(chunk)
+        self._wake()
+        return ticket
+
+    async def room(self) -> None:
+        """Wait until the queue is below its bound."""
+        while self._queued_bytes > QUEUE_MAX_BYTES:
+            await self._changed.wait()
+
+    async def write(self) -> None:
+        """Append what is queued, until a terminal event is on disk."""
+        while True:
+            while not self._queue:
+                await self._changed.wait()
+            batch = self._next_batch()
+            last = batch[-1][1]
+            await self._append([entry for entry, _ in batch], last.view)
+            self._written = last.seq
+            self._queued_bytes -= sum(len(entry.chunk) for entry, _ in batch)
+            for _, ticket in batch:
+                ticket._committed.set()
+            self._wake()
+            if last.view.state is not None and last.view.state.is_terminal:
+                return
+
+    async def _append(self, entries: list[Entry], view: TaskView) -> None:
+        delay_s = RETRY_FIRST_S
+        while True:
+            try:
+                return await self._feed.append(entries, view, after=self._written)
+            except StoreUnavailable as error:
+                _log.error("Cannot append to the store, trying again", task=view.task_id, error=str(error), delay_s=delay_s)
+                await trio.sleep(delay_s)
+                delay_s = min(delay_s * 2, RETRY_MAX_S)
+
+    def _next_batch(self) -> list[tuple[Entry, Ticket]]:
+        batch: list[tuple[Entry, Ticket]] = []
+        size = 0
+        while self._queue and (not batch or size < BATCH_MAX_BYTES):
+            entry, ticket = self._queue.popleft()
+            size += len(entry.chunk)
+            batch.append((entry, ticket))
+        return batch
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

@@ -1,0 +1,225 @@
+"""What becomes of one running command, from its first byte to its final state?
+
+A `TaskRun` owns the run's descriptors, its detector, its binding and its place in the event log; nobody else touches them
+(invariant 2). Others call its `…_nowait` functions, which change something in memory and return.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import trio
+
+from sandboxd import logs, metrics
+from sandboxd.a2a.model import Message, TaskState
+from sandboxd.detect.detector import Detector
+from sandboxd.errors import PromptNotOpen
+from sandboxd.hitl.envelope import Response
+from sandboxd.live.capture import Capture, Piece
+from sandboxd.live.clock import Clock
+from sandboxd.live.questions import Accepted, Questions
+from sandboxd.live.reader import Reader
+from sandboxd.live.recorder import Recorder
+from sandboxd.live.verdict import Ending, finished
+from sandboxd.runner.process import ExitStatus, Process
+from sandboxd.tasks.events import Started, Wrote
+from sandboxd.tasks.output import TERMINAL
+
+FLUSH_S: Final = 0.05  # output is put together for that long: 20 appends a second a run at most, unless it is large
+FLUSH_BYTES: Final = 32 * 1024
+DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
+
+_log = logs.logger(__name__)
+
+
+class TaskRun:
+    """One living process and everything that goes on around it."""
+
+    def __init__(
+        self, process: Process, recorder: Recorder, detector: Detector | None, clock: Clock, *, stop_grace_s: float
+    ) -> None:
+        plan = process.plan
+        self._process = process
+        self._recorder = recorder
+        self._clock = clock
+        self._timeout_s = plan.limits.timeout_s
+        self._stop_grace_s = stop_grace_s
+        self._started_at = trio.current_time()
+        ends_at = clock.now() + timedelta(seconds=self._timeout_s)
+        self._questions = (
+            Questions(process, detector, recorder, plan.prompts, clock, ends_at=ends_at)
+            if detector is not None and process.terminal_fd is not None
+            else None
+        )
+        self._captures = {name: Capture(name, plan.limits.output_bytes) for name, _ in _outputs(process)}
+        self._kept: dict[str, int] = {}  # artifact id → bytes appended so far; absent: not opened yet
+        self._ending: Ending | None = None
+        self._survivors: tuple[int, ...] = ()
+        self._end_asked = trio.Event()
+        self._pending = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<TaskRun {self._recorder.view.task_id} pid={self._process.pid} {self._recorder.view.state} {self._ending}>"
+
+    async def live(self) -> None:
+        """Conduct the run to its terminal state, and return once that is on disk."""
+        self._recorder.record(Started(self._clock.now(), _facts(self._process)))
+        async with trio.open_nursery() as nursery:  # the log outlives the process: it ends after the terminal event
+            nursery.start_soon(self._recorder.write)
+            try:
+                status = await self._conduct()
+            except Exception:
+                _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
+                self._ending = Ending("internal")
+                await self._process.stop(grace_s=self._stop_grace_s)
+                status = await self._process.wait()
+            finally:
+                self._process.close()
+            self._finish(status)
+
+    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+        """See `Questions.answer_nowait`; a run that cannot ask has no open prompt."""
+        if self._questions is None or self._ending is not None:
+            raise (
+                self._questions.not_open(response.prompt_id)
+                if self._questions
+                else PromptNotOpen(
+                    "this run takes no answers: it was sent without `input_mode`", facts={"prompt_id": response.prompt_id}
+                )
+            )
+        return self._questions.answer_nowait(response, message, principal)
+
+    def end_nowait(self, ending: Ending) -> None:
+        """Ask for the end. The first one to ask gives the reason, unless the program has ended by itself already."""
+        if self._ending is None and self._process.is_alive():
+            self._ending = ending
+            if self._questions:
+                self._questions.close()
+            self._end_asked.set()
+
+    async def _conduct(self) -> ExitStatus:
+        readers = [Reader(fd, self._taker(name)) for name, fd in _outputs(self._process)]
+        async with trio.open_nursery() as nursery:  # everything that lives as long as the process
+            for reader in readers:
+                nursery.start_soon(reader.run)
+            nursery.start_soon(self._flush_regularly)
+            nursery.start_soon(self._watch_limits)
+            if self._questions:
+                nursery.start_soon(self._questions.watch, self._flush)
+            status = await self._until_exit()
+            if self._questions:
+                self._questions.close()
+            await _drain(readers)
+            self._survivors = await self._process.end_tree()  # what the program left behind does not outlive the run
+            await _drain(readers)
+            nursery.cancel_scope.cancel()
+        return status
+
+    async def _until_exit(self) -> ExitStatus:
+        async with trio.open_nursery() as nursery:  # whichever comes first: the exit, or a wish for the end
+
+            async def exited() -> None:
+                await self._process.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(exited)
+            await self._end_asked.wait()
+            nursery.cancel_scope.cancel()
+        if self._ending is not None:
+            await self._process.stop(grace_s=self._stop_grace_s)
+        return await self._process.wait()
+
+    async def _watch_limits(self) -> None:
+        async with trio.open_nursery() as nursery:  # one waiter a limit; cancelled with the run
+            nursery.start_soon(self._end_after, trio.sleep_until, self._started_at + self._timeout_s, Ending("timeout"))
+            if self._questions:
+                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
+                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
+
+    async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
+        await wait(what)
+        self.end_nowait(ending)
+
+    def _taker(self, name: str) -> Any:
+        capture = self._captures[name]
+
+        async def take(data: bytes) -> None:
+            capture.add(data)
+            if self._questions and name == TERMINAL:
+                self._questions.feed(data)
+            if capture.pending >= FLUSH_BYTES:
+                self._flush()
+            self._pending.set()
+            await trio.lowlevel.checkpoint()
+            await self._recorder.room()
+
+        return take
+
+    async def _flush_regularly(self) -> None:
+        while True:
+            await self._pending.wait()
+            await trio.sleep(FLUSH_S)
+            self._pending = trio.Event()
+            self._flush()
+
+    def _flush(self) -> None:
+        for name, capture in self._captures.items():
+            if piece := capture.take():
+                self._append(name, piece, last=False)
+
+    def _append(self, name: str, piece: Piece, *, last: bool) -> None:
+        offset = self._kept.get(name, 0)
+        event = Wrote(self._clock.now(), name, offset, len(piece.data), first=name not in self._kept, last=last, cut=piece.cut)
+        self._kept[name] = offset + len(piece.data)
+        self._recorder.record(event, piece.data)
+
+    def _finish(self, status: ExitStatus) -> None:
+        for name, capture in self._captures.items():
+            metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
+            pieces = capture.finish()
+            for index, piece in enumerate(pieces, 1):
+                self._append(name, piece, last=index == len(pieces))
+            if not pieces and name in self._kept:
+                self._append(name, Piece(b""), last=True)
+        event = finished(
+            self._clock.now(), str(uuid.uuid4()), status, self._ending, timeout_s=self._timeout_s, survivors=self._survivors
+        )
+        state = self._recorder.record(event).view.state
+        assert state is not None
+        elapsed_s = trio.current_time() - self._started_at
+        metrics.task_ended(self._process.plan.mode, state.value, event.reason, event.fail_kind, elapsed_s)
+        _log.info("ended", task=self._recorder.view.task_id, state=state.value, reason=event.reason, exit_code=event.exit_code)
+
+    @property
+    def state(self) -> TaskState | None:
+        """The state with everything that was recorded, on disk or not yet."""
+        return self._recorder.view.state
+
+
+async def _drain(readers: Sequence[Reader]) -> None:
+    for reader in readers:
+        reader.expect_end()
+    for reader in readers:
+        await reader.drained(DRAIN_QUIET_S)
+
+
+def _outputs(process: Process) -> list[tuple[str, int]]:
+    named = [(TERMINAL, process.terminal_fd), ("stdout", process.stdout_fd), ("stderr", process.stderr_fd)]
+    return [(name, fd) for name, fd in named if fd is not None]
+
+
+def _facts(process: Process) -> Mapping[str, Any]:
+    plan = process.plan
+    return {
+        "adapter": plan.adapter,
+        "mode": plan.mode,
+        "policy": plan.policy,
+        "policy_digest": plan.policy_digest,
+        "isolation": plan.isolation,
+        "terminal": plan.terminal,
+        "timeout_s": plan.limits.timeout_s,
+        "digests": dict(process.digests),
+    }

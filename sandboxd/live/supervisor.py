@@ -1,0 +1,167 @@
+"""Which runs are alive, and how does each begin and end?
+
+Every run is conducted by a task of the daemon's own nursery, never by the request that asked for it, so a client that goes
+away ends nothing. The supervisor has a bound on live tasks, and says no before anything is on record.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from sandboxd import logs, metrics
+from sandboxd.detect.detector import Detector
+from sandboxd.detect.load import Pack
+from sandboxd.detect.rule import Rule
+from sandboxd.errors import NotReady, TooBusy
+from sandboxd.live.clock import Clock
+from sandboxd.live.recorder import Recorder
+from sandboxd.live.run import TaskRun
+from sandboxd.live.verdict import Ending
+from sandboxd.policy.model import Denied, LaunchPlan
+from sandboxd.runner.client import Spawner
+from sandboxd.runner.protocol import RunRequest, SpawnFailed
+from sandboxd.store.base import Entry, StoreUnavailable
+from sandboxd.store.feed import Feed
+from sandboxd.tasks.events import Finished, Rejected, Submitted
+from sandboxd.tasks.view import TaskView, fold
+
+STOP_S: Final = 10.0  # the stop ladder and the sweep take some 3 s; the rest is for a store that is slow
+
+_log = logs.logger(__name__)
+
+
+@attrs.define
+class _Creation:
+    """Whether a task got on record."""
+
+    done: trio.Event = attrs.field(factory=trio.Event)
+    refused: NotReady | None = None
+
+
+class Supervisor:
+    """Starts, finds and ends runs."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        spawner: Spawner,
+        packs: Mapping[str, Pack],
+        clock: Clock,
+        nursery: trio.Nursery,
+        *,
+        max_tasks: int,
+        stop_grace_s: float,
+    ) -> None:
+        self._feed = feed
+        self._spawner = spawner
+        self._packs = packs
+        self._clock = clock
+        self._nursery = nursery
+        self._max_tasks = max_tasks
+        self._stop_grace_s = stop_grace_s
+        self._runs: dict[str, TaskRun | None] = {}  # None: submitted, not started yet
+        self._early: dict[str, Ending] = {}  # asked to end before they started
+        self._is_stopping = False
+        self._changed = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Supervisor {len(self._runs)}/{self._max_tasks} tasks>"
+
+    def run(self, task_id: str) -> TaskRun | None:
+        """The living run of that task, if there is one."""
+        return self._runs.get(task_id)
+
+    @property
+    def live(self) -> int:
+        """How many tasks are live."""
+        return len(self._runs)
+
+    async def submit(self, principal: str, event: Submitted, view: TaskView, request: RunRequest) -> TaskView:
+        """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened."""
+        if self._is_stopping:
+            raise NotReady("cannot start a task: the daemon is stopping")
+        if len(self._runs) >= self._max_tasks:
+            raise TooBusy(f"cannot start a task: {self._max_tasks} are live already, which is this host's limit")
+        view = fold(view, event)
+        creation = _Creation()
+        self._runs[view.task_id] = None
+        self._nursery.start_soon(self._conduct, principal, event, view, request, creation)
+        await creation.done.wait()
+        if creation.refused:
+            raise creation.refused
+        return view
+
+    def end_nowait(self, task_id: str, ending: Ending) -> bool:
+        """Ask for the end of a live task; False when it is not live."""
+        if task_id not in self._runs:
+            return False
+        run = self._runs[task_id]
+        if run is None:
+            self._early.setdefault(task_id, ending)
+        else:
+            run.end_nowait(ending)
+        return True
+
+    async def stop(self) -> None:
+        """End every run, and return once their ends are on record; further submissions are refused."""
+        self._is_stopping = True
+        for task_id in list(self._runs):
+            self.end_nowait(task_id, Ending("daemon-stopped"))
+        while self._runs:
+            await self._changed.wait()
+
+    async def _conduct(
+        self, principal: str, event: Submitted, view: TaskView, request: RunRequest, creation: _Creation
+    ) -> None:
+        task_id = view.task_id
+        try:
+            try:
+                await self._feed.create(principal, [Entry(event)], view)
+            except StoreUnavailable as error:
+                creation.refused = NotReady(f"cannot start a task: {error}")
+                return
+            creation.done.set()
+            await self._start(Recorder(self._feed, view), request)
+        except Exception:  # a bug of ours must not take the other runs along
+            _log.exception("Cannot conduct the task", task=task_id)
+        finally:
+            creation.done.set()
+            self._runs.pop(task_id, None)
+            self._early.pop(task_id, None)
+            self._changed.set()
+            self._changed = trio.Event()
+
+    async def _start(self, recorder: Recorder, request: RunRequest) -> None:
+        task_id = request.task_id
+        match await self._spawner.start(request):
+            case Denied(reasons=reasons):
+                metrics.REJECTED.inc()
+                _log.info("rejected", task=task_id, reasons="; ".join(map(str, reasons)))
+                recorder.record(Rejected(self._clock.now(), str(uuid.uuid4()), reasons))
+                await recorder.write()
+            case SpawnFailed(message=message):
+                _log.error("Cannot start the command", task=task_id, error=message)
+                recorder.record(Finished(self._clock.now(), str(uuid.uuid4()), "spawn-failed", "infrastructure", message))
+                await recorder.write()
+            case process:
+                detector = self._detector(process.plan) if request.command.text_line else None
+                run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s)
+                self._runs[task_id] = run
+                if early := self._early.get(task_id):
+                    run.end_nowait(early)
+                _log.info("started", task=task_id, pid=process.pid, adapter=process.plan.adapter, mode=process.plan.mode)
+                await run.live()
+
+    def _detector(self, plan: LaunchPlan) -> Detector:
+        return Detector(rules_for(plan, self._packs))
+
+
+def rules_for(plan: LaunchPlan, packs: Mapping[str, Pack]) -> Sequence[Rule]:
+    """The rules that watch this run: the policy's packs in its order, or all packs by name when it lists none."""
+    names = plan.prompts.detectors or tuple(sorted(packs))
+    return [rule for name in names for rule in packs[name].rules]

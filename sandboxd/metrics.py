@@ -1,0 +1,68 @@
+"""How much of what has happened? (Prometheus text format, its own registry)
+
+Base units, and no id, path or principal as a label: every label's values come from this file, a policy or a pack, so their
+number has a bound. Rooms count as things happen; what stands now (`TASKS`, `PROMPTS_OPEN`) is set when `/metrics` is read.
+One daemon a process, so the counts are the module's.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+REGISTRY: Final = CollectorRegistry()
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+BUILD: Final = Gauge("sandboxd_build_info", "What runs here.", ["version"], registry=REGISTRY)
+TASKS: Final = Gauge("sandboxd_tasks_active", "Tasks that have not ended, by state.", ["state"], registry=REGISTRY)
+TASKS_ENDED: Final = Counter(
+    "sandboxd_tasks_total", "Runs that ended, by mode and outcome.", ["mode", "outcome"], registry=REGISTRY
+)
+TASK_S: Final = Histogram(
+    "sandboxd_task_duration_seconds",
+    "From start to end of a run, by mode.",
+    ["mode"],
+    buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 900),  # adapter-command/v1: at most 900 s
+    registry=REGISTRY,
+)
+REJECTED: Final = Counter(
+    "sandboxd_envelopes_rejected_total", "Adapter commands that policy or file system refused.", registry=REGISTRY
+)
+PROMPTS_OPEN: Final = Gauge("sandboxd_prompts_open", "Questions that wait for an answer.", registry=REGISTRY)
+PROMPTS: Final = Counter("sandboxd_prompts_total", "Questions raised, by rule.", ["rule"], registry=REGISTRY)
+ANSWERS: Final = Counter("sandboxd_answers_total", "Answers that arrived, by outcome.", ["outcome"], registry=REGISTRY)
+ANSWER_WAIT_S: Final = Histogram(
+    "sandboxd_answer_wait_seconds",
+    "From a question to its accepted answer.",
+    buckets=(1, 5, 15, 60, 300, 900),
+    registry=REGISTRY,
+)
+ANSWER_RESUME_S: Final = Histogram(
+    "sandboxd_answer_resume_seconds",
+    "From an accepted answer's arrival to the recorded change of state.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),  # hitl-prompt/v1, AC-4: the bound is 1 s
+    registry=REGISTRY,
+)
+OUTPUT_DROPPED_BYTES: Final = Counter(
+    "sandboxd_output_dropped_bytes_total", "Output that a cap dropped between the kept head and tail.", registry=REGISTRY
+)
+CONNECTIONS: Final = Gauge("sandboxd_connections", "Open connections, by door.", ["door"], registry=REGISTRY)
+CONNECTIONS_REFUSED: Final = Counter(
+    "sandboxd_connections_refused_total", "Connections refused because all were taken, by door.", ["door"], registry=REGISTRY
+)
+
+for _outcome in ("accepted", "invalid", "conflict", "write_failed"):  # a series that is there from the start can be alerted on
+    ANSWERS.labels(outcome=_outcome)
+
+
+def task_ended(mode: str, state: str, reason: str, fail_kind: str | None, elapsed_s: float) -> None:
+    """A run came to its end; `state` is the terminal one, `reason` and `fail_kind` as its last event has them."""
+    outcome = f"{'app' if fail_kind == 'application' else 'infra'}_failure" if state == "failed" else state
+    TASKS_ENDED.labels(mode=mode, outcome="timeout" if reason == "timeout" else outcome).inc()
+    TASK_S.labels(mode=mode).observe(elapsed_s)
+
+
+def exposition() -> bytes:
+    """Everything, as `/metrics` answers it."""
+    return generate_latest(REGISTRY)

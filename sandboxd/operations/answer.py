@@ -1,0 +1,87 @@
+"""Whose question does this answer, and may it still?
+
+hitl-prompt/v1, Acceptance and rejection: with `hitl_response_for` the extension's rule wins over A2A's errors, so everything
+unknown, answered, stale, foreign, terminal or without a live process is one refusal, `PromptNotOpen`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+import trio
+
+from sandboxd import metrics
+from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
+from sandboxd.a2a.model import Message
+from sandboxd.a2a.wire import rfc3339
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, NotReady, PromptNotOpen
+from sandboxd.hitl.envelope import Response, parse_response
+from sandboxd.operations.host import Caller, Host
+from sandboxd.tasks.view import TaskView
+
+RECORD_S: Final = 30.0  # how long a typed answer may wait for the disk before the caller is told so
+
+
+async def answer(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
+    """Type the answer into the process that asked, and return the task once that is on record.
+
+    Raises `InvalidParams`, `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`; `NotReady` when it was typed but the record
+    still waits for the store.
+    """
+    assert message.metadata is not None
+    response = parse_response(message.metadata[HITL_RESPONSE_FOR], message.task_id)
+    assert message.task_id is not None
+    view = await host.store.view(message.task_id)
+    if view is None or view.instance != instance or message.context_id not in (None, view.context_id):
+        metrics.ANSWERS.labels(outcome="conflict").inc()
+        raise _unknown(response.prompt_id)
+    message = attrs.evolve(message, context_id=view.context_id)
+    run = host.supervisor.run(view.task_id)
+    if run is None:
+        metrics.ANSWERS.labels(outcome="conflict").inc()
+        raise await _from_record(host, view, response)
+    try:
+        accepted = run.answer_nowait(response, message, caller.principal)
+    except PromptNotOpen as refusal:
+        metrics.ANSWERS.labels(outcome="conflict").inc()
+        if "accepted_message_id" not in refusal.facts:
+            raise await _from_record(host, view, response) from None
+        raise
+    except AnswerInvalid:
+        metrics.ANSWERS.labels(outcome="invalid").inc()
+        raise
+    except DeliveryFailed:
+        metrics.ANSWERS.labels(outcome="write_failed").inc()
+        raise
+    metrics.ANSWERS.labels(outcome="accepted").inc()
+    typed_at = trio.current_time()
+    with trio.move_on_after(RECORD_S) as waiting:
+        await accepted.ticket.committed()
+    if not waiting.cancelled_caught:
+        metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
+        return accepted.ticket.view
+    facts = {"prompt_id": response.prompt_id, "typed": True}
+    raise NotReady("the answer was typed once, but its record waits for the store; do not send it again", facts=facts)
+
+
+async def _from_record(host: Host, view: TaskView, response: Response) -> PromptNotOpen:
+    """What the store knows of a prompt that no living run holds open."""
+    facts: dict[str, Any] = {"prompt_id": response.prompt_id}
+    record = await host.store.prompt(response.prompt_id)
+    if record is None or record.task_id != view.task_id:
+        return _unknown(response.prompt_id)
+    if record.state == "answered" and record.closed_at is not None:
+        facts["accepted_message_id"] = record.message_id
+        return PromptNotOpen(f"the prompt was answered at {rfc3339(record.closed_at)}", facts=facts)
+    became = {
+        "withdrawn": "the program went on without an answer",
+        "expired": "nobody answered in time",
+        "ended": "its task has ended",
+        "open": "no living process waits for it",
+    }
+    return PromptNotOpen(f"the prompt is closed: {became.get(record.state, record.state)}", facts=facts)
+
+
+def _unknown(prompt_id: str) -> PromptNotOpen:
+    return PromptNotOpen("no such prompt is open on this task", facts={"prompt_id": prompt_id})

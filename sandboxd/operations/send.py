@@ -1,0 +1,113 @@
+"""What does a message do: start a command, echo, or answer?
+
+In this order: a message with `hitl_response_for` is an answer, whatever else it is; one with a `taskId` belongs to a task
+that exists; one with an adapter-command envelope starts a command; any other text is echoed (adapter-command/v1, Semantics).
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import attrs
+
+from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
+from sandboxd.a2a.model import Message, SendRequest, Task
+from sandboxd.errors import (
+    ContentTypeNotSupported,
+    InvalidParams,
+    NotReady,
+    Problem,
+    PushNotificationNotSupported,
+    UnsupportedOperation,
+)
+from sandboxd.operations import render
+from sandboxd.operations.answer import answer
+from sandboxd.operations.host import Caller, Host
+from sandboxd.operations.stream import TaskStream, until
+from sandboxd.policy.adapter import read_dispatch
+from sandboxd.runner.protocol import RunRequest
+from sandboxd.store.base import Entry, StoreUnavailable
+from sandboxd.tasks.events import Event, Finished, Submitted, Wrote
+from sandboxd.tasks.view import TaskView, fold
+
+
+async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Task:
+    """Act on a message and return the task.
+
+    With `wait` (A2A's blocking default) once it is terminal or waits for its client; else as soon as it has started, been
+    rejected, or its answer has been accepted. `returnImmediately` wins over `wait`.
+    """
+    view = await _accept(host, caller, instance, request)
+    view = await until(host, view, started=not wait or request.return_immediately)
+    return await render.task(host, caller, view, history_length=request.history_length)
+
+
+async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskStream:
+    """Act on a message and follow the task until it is terminal or waits for its client."""
+    view = await _accept(host, caller, instance, request)
+    return TaskStream(host, caller, view, ends_at_interruption=True)
+
+
+async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView:
+    host.instance(instance)
+    message = request.message
+    if message.metadata and HITL_RESPONSE_FOR in message.metadata:
+        return await answer(host, caller, instance, message)
+    if message.task_id is not None:
+        await _refuse_follow_up(host, instance, message)
+    if request.wants_push:
+        raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
+    dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
+    _refuse_other_parts(message)
+    view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
+    message = attrs.evolve(message, task_id=view.task_id, context_id=view.context_id)
+    event = Submitted(host.clock.now(), message)
+    if dispatch is None:
+        return await _echo(host, caller, view, event, "\n".join(str(part.value) for part in message.parts))
+    command, text = dispatch
+    run = RunRequest(view.task_id, view.context_id, instance, command, text)
+    return await host.supervisor.submit(caller.principal, event, view, run)
+
+
+async def _refuse_follow_up(host: Host, instance: str, message: Message) -> None:
+    """No message but an answer goes to a task that exists: nothing is ever typed that no question asked for."""
+    assert message.task_id is not None
+    view = await host.view(instance, message.task_id)
+    assert view.state is not None
+    if message.context_id is not None and message.context_id != view.context_id:
+        why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
+        raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])
+    if view.state.is_terminal:
+        facts = {"taskId": view.task_id, "state": view.state.value}
+        raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
+    if view.state.is_interrupted:
+        at = f"message.metadata.{HITL_RESPONSE_FOR}"
+        why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
+        raise InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
+    raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
+
+
+def _refuse_other_parts(message: Message) -> None:
+    others = [
+        Problem(f"message.parts[{index}]", f"is a `{part.kind}` part; this agent reads text alone")
+        for index, part in enumerate(message.parts)
+        if part.kind != "text"
+    ]
+    if others:
+        raise ContentTypeNotSupported("cannot take the message: it has parts that would be dropped", problems=others)
+
+
+async def _echo(host: Host, caller: Caller, view: TaskView, submitted: Submitted, text: str) -> TaskView:
+    data = text.encode("utf-8", "surrogatepass")
+    at = submitted.at
+    wrote = Wrote(at, "echo", 0, len(data), first=True, last=True)
+    said = "No adapter-command envelope: the text was echoed, and nothing was run."
+    finished = Finished(at, str(uuid.uuid4()), "echo", None, said)
+    events: list[tuple[Event, bytes]] = [(submitted, b""), (wrote, data), (finished, b"")]
+    for event, _ in events:
+        view = fold(view, event)
+    try:
+        await host.feed.create(caller.principal, [Entry(event, chunk) for event, chunk in events], view)
+    except StoreUnavailable as error:
+        raise NotReady(f"cannot echo the message: {error}") from error
+    return view

@@ -1,0 +1,99 @@
+"""How does a caller follow a task?
+
+First the task as it stands at a sequence number, then every event after it, in order, without a gap or a double. A stream
+ends after a terminal event; one that answers a send ends also when the task waits for its client (A2A 1.0 §11.7; the turn
+is over).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+
+import attrs
+
+from sandboxd.a2a.model import StreamItem, TaskState
+from sandboxd.operations import render
+from sandboxd.operations.host import Caller, Host
+from sandboxd.store.base import StoredEvent
+from sandboxd.tasks.view import TaskView, fold
+
+
+@attrs.frozen
+class StreamEvent:
+    """One item and the sequence number at which it stands."""
+
+    seq: int
+    item: StreamItem
+
+
+class TaskStream:
+    """An async context manager and iterator of `StreamEvent`s. Closing it touches nothing but this stream."""
+
+    def __init__(self, host: Host, caller: Caller, view: TaskView, *, ends_at_interruption: bool) -> None:
+        self._host = host
+        self._caller = caller
+        self._view = view
+        self._ends_at_interruption = ends_at_interruption
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> AsyncIterator[StreamEvent]:
+        subscription = self._host.feed.subscribe(self._view.task_id, after=self._view.seq)
+        events = await self._stack.enter_async_context(subscription)
+        return self._follow(events)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def _follow(self, events: AsyncIterator[StoredEvent]) -> AsyncIterator[StreamEvent]:
+        view = self._view
+        yield StreamEvent(view.seq, await render.task(self._host, self._caller, view))
+        if self._is_over(view):
+            return
+        async for stored in events:
+            view = fold(view, stored.event)
+            yield StreamEvent(view.seq, render.update(self._caller, view, stored))
+            if self._is_over(view):
+                return
+
+    def _is_over(self, view: TaskView) -> bool:
+        assert view.state is not None
+        return view.state.is_terminal or (self._ends_at_interruption and view.state.is_interrupted)
+
+
+async def until(host: Host, view: TaskView, *, started: bool) -> TaskView:
+    """Follow a task until it left `submitted` (`started`), or else until it is terminal or waits for its client."""
+    return await _follow_until(host, view, _has_started if started else _has_settled)
+
+
+async def until_terminal(host: Host, view: TaskView) -> TaskView:
+    """Follow a task to its end."""
+    return await _follow_until(host, view, _has_ended)
+
+
+async def _follow_until(host: Host, view: TaskView, suffices: Callable[[TaskState], bool]) -> TaskView:
+    assert view.state is not None
+    if suffices(view.state):
+        return view
+    async with host.feed.subscribe(view.task_id, after=view.seq) as events:
+        async for stored in events:
+            view = fold(view, stored.event)
+            assert view.state is not None
+            if suffices(view.state):
+                break
+    return view
+
+
+def _has_started(state: TaskState) -> bool:
+    return state is not TaskState.SUBMITTED
+
+
+def _has_settled(state: TaskState) -> bool:
+    return state.is_terminal or state.is_interrupted
+
+
+def _has_ended(state: TaskState) -> bool:
+    return state.is_terminal

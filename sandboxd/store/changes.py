@@ -1,0 +1,201 @@
+"""What does one `create` or `append` change on disk, all of it or nothing?
+
+`prepare` checks and encodes on the caller's side, so that a mistake of ours is raised where it was made and the writer's
+thread has little to do; `create` and `append` run inside the writer's transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import attrs
+
+from sandboxd.store.base import Conflict, Entry
+from sandboxd.store.codec import encode_artifacts, encode_event, encode_view
+from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Submitted, Wrote
+from sandboxd.tasks.view import TaskView, last_change
+
+ROW_BYTES: Final = 64 * 1024
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@attrs.frozen
+class Change:
+    """Events that follow number `after`, encoded. `view` None: nothing but output changed. `principal`: of a new task."""
+
+    task_id: str
+    after: int
+    entries: tuple[Entry, ...]
+    bodies: tuple[tuple[str, str], ...]
+    instance: str
+    context_id: str
+    state: str
+    is_terminal: bool
+    status_at_ms: int
+    artifacts: str
+    view: str | None
+    principal: str | None
+
+    @property
+    def size_bytes(self) -> int:
+        """Roughly what it holds in memory."""
+        texts = sum(len(body) for _, body in self.bodies) + len(self.artifacts) + len(self.view or "")
+        return texts + sum(len(entry.chunk) for entry in self.entries)
+
+
+def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: str | None = None) -> Change:
+    """The change, encoded; `ValueError` when entries and view do not belong together."""
+    assert view.state is not None
+    if not entries or view.seq != after + len(entries):
+        raise ValueError(f"{len(entries)} events after {after} do not lead to {view.seq}")
+    if any(is_last(entry.event) for entry in entries[:-1]):
+        raise ValueError("nothing follows a terminal event")
+    for entry in entries:
+        size = entry.event.size if isinstance(entry.event, Wrote) else 0
+        if len(entry.chunk) != size:
+            raise ValueError(f"an event of {size} bytes of output has {len(entry.chunk)} beside it")
+    is_output_alone = all(isinstance(entry.event, Wrote) for entry in entries)
+    return Change(
+        task_id=view.task_id,
+        after=after,
+        entries=tuple(entries),
+        bodies=tuple(encode_event(entry.event) for entry in entries),
+        instance=view.instance,
+        context_id=view.context_id,
+        state=view.state.value,
+        is_terminal=view.state.is_terminal,
+        status_at_ms=to_us(last_change(view)) // 1000,
+        artifacts=encode_artifacts(view.artifacts),
+        view=None if is_output_alone else encode_view(attrs.evolve(view, artifacts=())),
+        principal=principal,
+    )
+
+
+def is_last(event: Event) -> bool:
+    """Whether nothing can follow this event."""
+    return isinstance(event, Finished | Rejected)
+
+
+def create(connection: sqlite3.Connection, change: Change) -> None:
+    """Put the new task on record."""
+    try:
+        cursor = connection.execute(
+            "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts, view)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(change.task_id, change.instance, change.context_id, change.principal, change.state, change.is_terminal),
+                *(change.status_at_ms, len(change.entries), change.artifacts, change.view),
+            ),
+        )
+    except sqlite3.IntegrityError as error:
+        raise Conflict(f"cannot create task `{change.task_id}`: {error}") from error
+    assert cursor.lastrowid is not None
+    _record(connection, cursor.lastrowid, change)
+
+
+def append(connection: sqlite3.Connection, change: Change) -> None:
+    """Put the events on record, if the task stands where the change says."""
+    row = connection.execute("SELECT number, seq, is_terminal FROM tasks WHERE id = ?", (change.task_id,)).fetchone()
+    if row is None:
+        raise Conflict(f"cannot append to task `{change.task_id}`: it is not on record")
+    number, seq, is_terminal = row
+    if is_terminal:
+        raise Conflict(f"cannot append to task `{change.task_id}`: it has ended")
+    if seq != change.after:
+        raise Conflict(f"cannot append to task `{change.task_id}` after event {change.after}: it stands at {seq}")
+    _record(connection, number, change)
+    seq += len(change.entries)
+    if change.view is None:
+        connection.execute("UPDATE tasks SET seq = ?, artifacts = ? WHERE number = ?", (seq, change.artifacts, number))
+    else:
+        connection.execute(
+            "UPDATE tasks SET seq = ?, artifacts = ?, state = ?, is_terminal = ?, status_at_ms = ?, view = ? WHERE number = ?",
+            (seq, change.artifacts, change.state, change.is_terminal, change.status_at_ms, change.view, number),
+        )
+
+
+def to_us(moment: datetime) -> int:
+    """Microseconds since 1970, exactly."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_us(moment_us: int) -> datetime:
+    """The inverse of `to_us`."""
+    return _EPOCH + timedelta(microseconds=moment_us)
+
+
+def _record(connection: sqlite3.Connection, number: int, change: Change) -> None:
+    connection.executemany(
+        "INSERT INTO events (task, seq, kind, body) VALUES (?, ?, ?, ?)",
+        [(number, seq, kind, body) for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)],
+    )
+    for entry in change.entries:
+        match entry.event:
+            case Wrote() as wrote:
+                _keep_output(connection, number, wrote, entry.chunk)
+            case Submitted(message=message):
+                _keep_message(connection, number, message.message_id)
+            case Asked() as asked:
+                _open_prompt(connection, number, asked)
+            case Answered(message=message) as answered:
+                _close_answered(connection, number, answered)
+                _keep_message(connection, number, message.message_id)
+            case Closed() as closed:
+                _close_unanswered(connection, number, closed)
+            case Finished(at=at) | Rejected(at=at):
+                _close_open(connection, number, "ended", at)
+            case _:
+                pass
+
+
+def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chunk: bytes) -> None:
+    connection.executemany(
+        "INSERT INTO output (task, artifact, offset, data) VALUES (?, ?, ?, ?)",
+        [
+            (number, wrote.artifact_id, wrote.offset + start, chunk[start : start + ROW_BYTES])
+            for start in range(0, len(chunk), ROW_BYTES)
+        ],
+    )
+
+
+def _keep_message(connection: sqlite3.Connection, number: int, message_id: str) -> None:
+    connection.execute("INSERT OR IGNORE INTO messages (task, message_id) VALUES (?, ?)", (number, message_id))
+
+
+def _open_prompt(connection: sqlite3.Connection, number: int, asked: Asked) -> None:
+    _close_open(connection, number, "withdrawn", asked.at)  # a task asks one thing at a time
+    prompt_id = asked.envelope.prompt_id
+    try:
+        connection.execute(
+            "INSERT INTO prompts (id, task, state, asked_at_us) VALUES (?, ?, 'open', ?)", (prompt_id, number, to_us(asked.at))
+        )
+    except sqlite3.IntegrityError as error:
+        raise Conflict(f"cannot open prompt `{prompt_id}`: that id was used before") from error
+
+
+def _close_answered(connection: sqlite3.Connection, number: int, answered: Answered) -> None:
+    cursor = connection.execute(
+        "UPDATE prompts SET state = 'answered', closed_at_us = ?, message_id = ?, principal = ?"
+        " WHERE id = ? AND task = ? AND state = 'open'",
+        (to_us(answered.at), answered.message.message_id, answered.principal, answered.prompt_id, number),
+    )
+    if cursor.rowcount != 1:
+        raise Conflict(f"cannot record an answer to prompt `{answered.prompt_id}`: it is not open")
+
+
+def _close_unanswered(connection: sqlite3.Connection, number: int, closed: Closed) -> None:
+    found = connection.execute("SELECT state FROM prompts WHERE id = ? AND task = ?", (closed.prompt_id, number)).fetchone()
+    if found == ("expired",):  # its question has now gone as well; that it expired first stays on record
+        return
+    if found != ("open",):
+        raise Conflict(f"cannot close prompt `{closed.prompt_id}`: it is not open")
+    _close_open(connection, number, closed.closure, closed.at)
+
+
+def _close_open(connection: sqlite3.Connection, number: int, state: str, at: datetime) -> None:
+    connection.execute(
+        "UPDATE prompts SET state = ?, closed_at_us = ? WHERE task = ? AND state = 'open'", (state, to_us(at), number)
+    )

@@ -1,0 +1,167 @@
+"""How is what happened found again?
+
+Functions of a reading connection; each call of the store runs one of them inside one transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from sandboxd.store.base import PromptRecord, StoredEvent, TaskQuery, TaskRows
+from sandboxd.store.changes import ROW_BYTES, from_us, to_us
+from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_view
+from sandboxd.tasks.events import Event, Wrote
+from sandboxd.tasks.view import TaskView, fold
+
+EVENTS_BYTES: Final = 4 * 1024 * 1024  # one answer of `events` stops after this much output
+_VIEW: Final = "id, seq, artifacts, view"
+
+
+def view(connection: sqlite3.Connection, task_id: str) -> TaskView | None:
+    """The task as it stands."""
+    row = connection.execute(f"SELECT {_VIEW} FROM tasks WHERE id = ?", (task_id,)).fetchone()  # noqa: S608 - a constant
+    return _view(row) if row else None
+
+
+def view_at(connection: sqlite3.Connection, task_id: str, seq: int) -> TaskView | None:
+    """The task as it stood right after event `seq`."""
+    row = connection.execute("SELECT number, context_id, instance, seq FROM tasks WHERE id = ?", (task_id,)).fetchone()
+    if row is None:
+        return None
+    number, context_id, instance, last = row
+    if seq == last:
+        return view(connection, task_id)
+    if not 1 <= seq < last:
+        return None
+    folded = TaskView(task_id, context_id, instance)
+    for _, event in _events(connection, number, task_id, after=0, limit=seq):
+        folded = fold(folded, event)
+    return folded
+
+
+def events(connection: sqlite3.Connection, task_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
+    """Events after `after` with their output; none: there are no more. Stops early at `EVENTS_BYTES`."""
+    number = _number(connection, task_id)
+    if number is None:
+        return ()
+    found: list[StoredEvent] = []
+    size_bytes = 0
+    for seq, event in _events(connection, number, task_id, after=after, limit=limit):
+        chunk = b""
+        if isinstance(event, Wrote) and event.size:
+            chunk = _output(connection, number, event.artifact_id, event.offset, event.offset + event.size)
+        found.append(StoredEvent(seq, event, chunk))
+        size_bytes += len(chunk)
+        if size_bytes >= EVENTS_BYTES:
+            break
+    return tuple(found)
+
+
+def read(connection: sqlite3.Connection, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
+    """The artifact's kept bytes `[start, stop)`."""
+    number = _number(connection, task_id)
+    return b"" if number is None else _output(connection, number, artifact_id, start, stop)
+
+
+def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
+    """One page, newest status first."""
+    terms, values = ["instance = ?"], [query.instance]
+    if query.context_id is not None:
+        terms, values = [*terms, "context_id = ?"], [*values, query.context_id]
+    if query.state is not None:
+        terms, values = [*terms, "state = ?"], [*values, query.state.value]
+    filters: list[Any] = list(values)
+    if query.since is not None:
+        terms.append("status_at_ms >= ?")
+        filters.append(_ms(query.since))
+    where = " AND ".join(terms)
+    (total,) = connection.execute(f"SELECT count(*) FROM tasks WHERE {where}", filters).fetchone()  # noqa: S608 - terms above
+    if query.after is not None:
+        where += " AND (status_at_ms, id) < (?, ?)"
+        filters += [_ms(query.after[0]), query.after[1]]
+    rows = connection.execute(
+        f"SELECT {_VIEW} FROM tasks WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",  # noqa: S608 - terms above
+        (*filters, query.limit + 1),
+    ).fetchall()
+    return TaskRows(tuple(_view(row) for row in rows[: query.limit]), total, len(rows) > query.limit)
+
+
+def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | None:
+    """What became of that prompt."""
+    row = connection.execute(
+        "SELECT prompts.id, tasks.id, tasks.instance, prompts.state, asked_at_us, closed_at_us, message_id, prompts.principal"
+        " FROM prompts JOIN tasks ON tasks.number = prompts.task WHERE prompts.id = ?",
+        (prompt_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    found_id, task_id, instance, state, asked_at_us, closed_at_us, message_id, principal = row
+    closed_at = None if closed_at_us is None else from_us(closed_at_us)
+    return PromptRecord(found_id, task_id, instance, state, from_us(asked_at_us), closed_at, message_id, principal)
+
+
+def message_seen(connection: sqlite3.Connection, task_id: str, message_id: str) -> bool:
+    """Whether that message was recorded on that task."""
+    row = connection.execute(
+        "SELECT 1 FROM messages JOIN tasks ON tasks.number = messages.task WHERE tasks.id = ? AND message_id = ?",
+        (task_id, message_id),
+    ).fetchone()
+    return row is not None
+
+
+def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
+    """Every task that is not in a terminal state."""
+    rows = connection.execute(f"SELECT {_VIEW} FROM tasks WHERE is_terminal = 0 ORDER BY number")  # noqa: S608 - a constant
+    return tuple(_view(row) for row in rows)
+
+
+def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[str, ...]:
+    """Ids of the tasks that ended before then, the oldest first."""
+    rows = connection.execute(
+        "SELECT id FROM tasks WHERE is_terminal = 1 AND status_at_ms < ? ORDER BY status_at_ms LIMIT ?", (_ms(moment), limit)
+    )
+    return tuple(task_id for (task_id,) in rows)
+
+
+def _number(connection: sqlite3.Connection, task_id: str) -> int | None:
+    row = connection.execute("SELECT number FROM tasks WHERE id = ?", (task_id,)).fetchone()
+    return row[0] if row else None
+
+
+def _view(row: tuple[str, int, str, str]) -> TaskView:
+    task_id, seq, artifacts, text = row
+    try:
+        return attrs.evolve(decode_view(text), seq=seq, artifacts=decode_artifacts(artifacts))
+    except Undecodable as error:
+        raise Undecodable(f"task `{task_id}`: {error}") from error
+
+
+def _events(
+    connection: sqlite3.Connection, number: int, task_id: str, *, after: int, limit: int
+) -> Iterator[tuple[int, Event]]:
+    rows = connection.execute(
+        "SELECT seq, kind, body FROM events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?", (number, after, limit)
+    )
+    for seq, kind, body in rows:
+        try:
+            yield seq, decode_event(kind, body)
+        except Undecodable as error:
+            raise Undecodable(f"event {seq} of task `{task_id}`: {error}") from error
+
+
+def _output(connection: sqlite3.Connection, number: int, artifact_id: str, start: int, stop: int) -> bytes:
+    # No row is longer than ROW_BYTES, so none that begins earlier than this can reach `start`.
+    rows = connection.execute(
+        "SELECT offset, data FROM output WHERE task = ? AND artifact = ? AND offset > ? AND offset < ? ORDER BY offset",
+        (number, artifact_id, start - ROW_BYTES, stop),
+    )
+    return b"".join(data[max(0, start - offset) : max(0, stop - offset)] for offset, data in rows)
+
+
+def _ms(moment: datetime) -> int:
+    return to_us(moment) // 1000

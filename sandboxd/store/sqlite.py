@@ -1,0 +1,134 @@
+"""How does one SQLite file keep what a store promises?
+
+Writes go through the one writer of `db` and share its commits, reads through its readers; the statements are in `changes` and
+`queries`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from sandboxd.db.connection import DatabaseUnavailable
+from sandboxd.db.database import Database, open_database
+from sandboxd.store import changes, queries
+from sandboxd.store.base import Entry, PromptRecord, StoredEvent, StoreUnavailable, TaskQuery, TaskRows
+from sandboxd.store.codec import Undecodable
+from sandboxd.store.schema import SCHEMA
+from sandboxd.tasks.view import TaskView
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """`Store` in one file, opened by `open_store`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, principal: str, entries: Sequence[Entry], view: TaskView) -> None:
+        """As `Store.create`."""
+        change = changes.prepare(entries, view, after=0, principal=principal)
+        await self._write(lambda connection: changes.create(connection, change), change.size_bytes)
+
+    async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
+        """As `Store.append`. A caller that is cancelled abandons only the waiting: the write goes on."""
+        change = changes.prepare(entries, view, after=after)
+        await self._write(lambda connection: changes.append(connection, change), change.size_bytes)
+
+    async def view(self, task_id: str) -> TaskView | None:
+        """As `Store.view`."""
+        return await self._read(lambda connection: queries.view(connection, task_id))
+
+    async def view_at(self, task_id: str, seq: int) -> TaskView | None:
+        """As `Store.view_at`."""
+        return await self._read(lambda connection: queries.view_at(connection, task_id, seq))
+
+    async def events(self, task_id: str, *, after: int, limit: int = 1000) -> Sequence[StoredEvent]:
+        """As `Store.events`."""
+        return await self._read(lambda connection: queries.events(connection, task_id, after, limit))
+
+    async def read(self, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
+        """As `Store.read`."""
+        return await self._read(lambda connection: queries.read(connection, task_id, artifact_id, start, stop))
+
+    async def tasks(self, query: TaskQuery) -> TaskRows:
+        """As `Store.tasks`."""
+        return await self._read(lambda connection: queries.tasks(connection, query))
+
+    async def prompt(self, prompt_id: str) -> PromptRecord | None:
+        """As `Store.prompt`."""
+        return await self._read(lambda connection: queries.prompt(connection, prompt_id))
+
+    async def message_seen(self, task_id: str, message_id: str) -> bool:
+        """As `Store.message_seen`."""
+        return await self._read(lambda connection: queries.message_seen(connection, task_id, message_id))
+
+    async def unfinished(self) -> Sequence[TaskView]:
+        """As `Store.unfinished`."""
+        return await self._read(queries.unfinished)
+
+    async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
+        """As `Store.prune`: one piece of work a task, so that nobody waits long behind it."""
+        gone = 0
+        for task_id in await self._read(lambda connection: queries.ended_before(connection, ended_before, limit)):
+            gone += await self._write(_deletion(task_id))
+        return gone
+
+    async def check(self) -> None:
+        """As `Store.check`."""
+        written = await self._write(_count_check)
+        if await self._read(_checks) < written:
+            raise StoreUnavailable("cannot read the store: what was written is not there")
+
+    async def close(self) -> None:
+        """As `Store.close`."""
+        await self._database.close()
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T], size_bytes: int = 0) -> T:
+        try:
+            return await self._database.write(work, size_bytes=size_bytes)
+        except DatabaseUnavailable as error:
+            raise StoreUnavailable(f"cannot write the store: {error}") from error
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return await self._database.read(work)
+        except (DatabaseUnavailable, Undecodable) as error:
+            raise StoreUnavailable(f"cannot read the store: {error}") from error
+
+
+@asynccontextmanager
+async def open_store(path: Path) -> AsyncIterator[SqliteStore]:
+    """Open or make the store at `path`, and close it in the end; `StoreUnavailable` says why it cannot be opened."""
+    try:
+        database = await open_database(path, SCHEMA)
+    except DatabaseUnavailable as error:
+        raise StoreUnavailable(f"cannot open the store `{path}`: {error}") from error
+    store = SqliteStore(database)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _deletion(task_id: str) -> Callable[[sqlite3.Connection], int]:
+    def delete(connection: sqlite3.Connection) -> int:
+        # Events, output, prompts and messages go with it (ON DELETE CASCADE).
+        return connection.execute("DELETE FROM tasks WHERE id = ? AND is_terminal = 1", (task_id,)).rowcount
+
+    return delete
+
+
+def _count_check(connection: sqlite3.Connection) -> int:
+    (checks,) = connection.execute("UPDATE health SET checks = checks + 1 RETURNING checks").fetchone()
+    return int(checks)
+
+
+def _checks(connection: sqlite3.Connection) -> int:
+    (checks,) = connection.execute("SELECT checks FROM health").fetchone()
+    return int(checks)

@@ -1,0 +1,62 @@
+"""How do output bytes look to a client?
+
+A terminal is text as a person sees it: bytes that are no UTF-8 become U+FFFD, and the exact bytes are one GET away. Pipes
+are exact: a piece that is no UTF-8 goes out as `raw`. Pieces are cut between characters (`split_text`), so a character that
+two reads share is never torn.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sandboxd.a2a.extensions import ARTIFACT_CUT
+from sandboxd.a2a.model import Artifact, ArtifactUpdate, Part
+from sandboxd.tasks.events import Wrote
+from sandboxd.tasks.view import ArtifactView, TaskView
+
+TERMINAL: Final = "terminal"
+_NAMES: Final[Mapping[str, str]] = {
+    TERMINAL: "Terminal output",
+    "stdout": "Standard output",
+    "stderr": "Standard error",
+    "echo": "Echo",
+}
+
+
+def split_text(data: bytes) -> tuple[bytes, bytes]:
+    """The bytes up to the last whole character, and the at most three that begin another one (RFC 3629)."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data)
+    pending = decoder.getstate()[0]
+    return (data[: len(data) - len(pending)], pending) if pending else (data, b"")
+
+
+def artifact_update(view: TaskView, event: Wrote, chunk: bytes) -> ArtifactUpdate:
+    """The news of a `Wrote` with its bytes."""
+    metadata: dict[str, Any] | None = {ARTIFACT_CUT: {"at": event.offset, "bytes": event.cut}} if event.cut else None
+    artifact = Artifact(event.artifact_id, (_part(event.artifact_id, chunk),), _NAMES.get(event.artifact_id), metadata=metadata)
+    return ArtifactUpdate(view.task_id, view.context_id, artifact, append=not event.first, last_chunk=event.last)
+
+
+def artifact_of(artifact: ArtifactView, kept: bytes) -> Artifact:
+    """The whole artifact: head and tail are parts of their own where something was cut out between them."""
+    pieces = [kept[: artifact.head], kept[artifact.head :]] if artifact.cut else [kept]
+    metadata: dict[str, Any] | None = {ARTIFACT_CUT: {"at": artifact.head, "bytes": artifact.cut}} if artifact.cut else None
+    parts = tuple(_part(artifact.artifact_id, piece) for piece in pieces)
+    return Artifact(artifact.artifact_id, parts, _NAMES.get(artifact.artifact_id), metadata=metadata)
+
+
+def media_type(artifact_id: str) -> str:
+    """The type that a part of this artifact has as text."""
+    return "text/x-ansi" if artifact_id == TERMINAL else "text/plain"
+
+
+def _part(artifact_id: str, data: bytes) -> Part:
+    try:
+        return Part("text", data.decode(), media_type=media_type(artifact_id))
+    except UnicodeDecodeError:
+        if artifact_id == TERMINAL:
+            return Part("text", data.decode(errors="replace"), media_type=media_type(artifact_id))
+        return Part("raw", data, media_type="application/octet-stream")

@@ -1,0 +1,155 @@
+"""CF-1 to CF-6 of hitl-prompt/v1 against a running daemon with a real Node process."""
+
+import json
+import statistics
+import time
+import uuid
+
+from tests.support.daemon import HITL, Daemon, prompt_of, state_of
+
+ASK = ["ask", "Proceed? [y/N] "]
+TRIALS = 50
+
+
+def test_cf_1_prompt_id_correlates_answer_and_question(daemon: Daemon):
+    task = daemon.run([ASK])
+    prompt_id = prompt_of(task)["prompt_id"]
+    assert uuid.UUID(prompt_id).version == 4
+
+    first, second = daemon.answer(task, "y", prompt_id=prompt_id), daemon.answer(task, "y", prompt_id=prompt_id)
+
+    assert first.status_code == 200
+    assert second.status_code == 409
+    assert "HITL_ALREADY_ANSWERED_OR_UNKNOWN" in second.text
+
+
+def test_cf_2_a_schema_valid_response_is_accepted(daemon: Daemon):
+    task = daemon.run([ASK, ["hang"]])
+
+    answered = daemon.answer(task, {"text": "y"})
+
+    assert answered.status_code == 200
+    assert state_of(daemon.get(task["id"])) == "WORKING"
+
+
+def test_cf_3_a_schema_invalid_response_is_refused_and_the_prompt_stays_open(daemon: Daemon):
+    task = daemon.run([ASK])
+
+    for payload in (
+        {"text": 7, "extra": 1},
+        {},
+        {"text": "a\nb"},
+        {"text": "a\x1b[2J"},
+        {"text": "a\x00"},
+        {"text": "x" * 4097},
+    ):
+        refused = daemon.answer(task, payload)
+        assert refused.status_code == 422, (payload, refused.text)
+        (details,) = [item["value"] for item in refused.json()["error"]["details"] if "value" in item]
+        assert {"path", "keyword", "message"} == set(details["validation_errors"][0])
+        assert state_of(daemon.get(task["id"])) == "INPUT_REQUIRED"
+
+    assert daemon.answer(task, {"text": "y"}).status_code == 200
+
+
+def test_cf_4_the_task_resumes_within_a_second(daemon: Daemon, record_property, capsys):
+    taken_s = []
+    task = daemon.run([ASK] * TRIALS)
+    for _ in range(TRIALS):
+        asked = prompt_of(task)["prompt_id"]
+        body = _answer_body(task, asked)
+        with daemon.client() as client:
+            began = time.monotonic()
+            assert client.post("/message:send", json=body).status_code == 200
+            while True:
+                seen = client.get(f"/tasks/{task['id']}", params={"historyLength": 0}).json()
+                if state_of(seen) != "INPUT_REQUIRED" or prompt_of(seen)["prompt_id"] != asked:
+                    break
+            taken_s.append(time.monotonic() - began)
+            while not state_of(task := client.get(f"/tasks/{task['id']}").json()) == "COMPLETED" and (
+                state_of(task) != "INPUT_REQUIRED" or prompt_of(task)["prompt_id"] == asked
+            ):
+                time.sleep(0.01)
+
+    p95_s = statistics.quantiles(taken_s, n=20)[-1]
+    record_property("resume_p95_ms", round(p95_s * 1000, 1))
+    with capsys.disabled():
+        print(
+            f"\nCF-4: resume p50 {statistics.median(taken_s) * 1000:.1f} ms, p95 {p95_s * 1000:.1f} ms over {len(taken_s)} trials"
+        )
+    assert p95_s <= 1.0
+
+
+def _answer_body(task, prompt_id: str) -> dict:
+    payload = {"text": "y"}
+    return {
+        "message": {
+            "messageId": str(uuid.uuid4()),
+            "role": "ROLE_USER",
+            "taskId": task["id"],
+            "parts": [{"data": payload}],
+            "metadata": {"hitl_response_for": {"prompt_id": prompt_id, "payload": payload}},
+        },
+        "configuration": {"returnImmediately": True},
+    }
+
+
+def test_cf_5_the_envelope_is_transport_only(daemon: Daemon):
+    envelope = prompt_of(daemon.run([ASK]))
+
+    assert set(envelope) == {"prompt_id", "prompt", "response_schema", "deadline", "allowed_responders"}
+    assert envelope["allowed_responders"] == ["any"]
+    assert envelope["response_schema"]["type"] == "object"
+    assert envelope["response_schema"]["additionalProperties"] is False
+    assert len(json.dumps(envelope["response_schema"])) < 65536
+
+
+def test_cf_6_replay_survives_a_disconnect(daemon: Daemon):
+    request = daemon.request([["print", "before\n"], ASK, ["print", "after\n"]])
+    seen: list[tuple[int, dict]] = []
+    with (
+        daemon.client() as client,
+        client.stream("POST", "/message:stream", json=daemon.message(daemon.envelope(request))) as stream,
+    ):
+        for event in sse(stream):
+            seen.append(event)
+            if "INPUT_REQUIRED" in json.dumps(event[1]):
+                break
+    last = seen[-1]
+    envelope = last[1]["statusUpdate"]["status"]["message"]["metadata"][HITL]
+    task_id = last[1]["statusUpdate"]["taskId"]
+
+    with (
+        daemon.client() as client,
+        client.stream("POST", f"/tasks/{task_id}:subscribe", headers={"Last-Event-ID": "1"}) as stream,
+    ):
+        replayed = []
+        for event in sse(stream):
+            replayed.append(event)
+            if len(replayed) == len(seen):
+                break
+
+    assert [seq for seq, _ in replayed] == [seq for seq, _ in seen] == list(range(1, len(seen) + 1))
+    assert replayed[-1][1] == last[1]
+    task = daemon.get(task_id)
+    assert prompt_of(task) == envelope
+    assert daemon.answer(task, "y", prompt_id=envelope["prompt_id"], wait=True).status_code == 200
+
+    with (
+        daemon.client() as client,
+        client.stream("GET", f"/tasks/{task_id}:subscribe", headers={"Last-Event-ID": "2"}) as stream,
+    ):
+        rest = list(sse(stream))
+    assert [seq for seq, _ in rest] == list(range(2, rest[-1][0] + 1))
+    assert rest[-1][1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+def sse(stream):
+    """The (sequence number, data) pairs of an SSE response."""
+    number = None
+    for line in stream.iter_lines():
+        if line.startswith("id:"):
+            number = int(line[3:])
+        elif line.startswith("data:"):
+            assert number is not None
+            yield number, json.loads(line[5:])

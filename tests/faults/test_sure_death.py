@@ -1,0 +1,68 @@
+"""Kills, crashes and restarts: nothing lives on, nothing is told wrong."""
+
+import os
+import time
+
+import pytest
+from tests.support.daemon import Daemon, outcome_of, output_of, processes_with, prompt_of, state_of, wait_until
+
+ASK = ["ask", "Proceed? [y/N] "]
+HOSTILE = ["shell", "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM HUP INT; sleep 60' &) ; sleep 60"]
+
+
+def test_kill_9_of_the_daemon_while_a_task_waits(daemon: Daemon):
+    task = daemon.run([HOSTILE, ASK])
+    assert processes_with(task["id"])
+
+    daemon.kill()
+    wait_until(lambda: not processes_with(task["id"]), timeout_s=5, what="the end of every child")
+    daemon.start()
+
+    after = daemon.get(task["id"])
+    assert state_of(after) == "FAILED"
+    assert outcome_of(after)["reason"] == "daemon-died"
+    assert outcome_of(after)["fail_kind"] == "infrastructure"
+    assert daemon.answer(task, "y").status_code == 409
+
+
+def test_an_answered_prompt_is_remembered_across_a_restart(daemon: Daemon):
+    task = daemon.run([ASK])
+    answered = daemon.answer(task, "y", wait=True)
+    assert answered.status_code == 200
+    daemon.stop()
+    daemon.start()
+
+    again = daemon.answer(task, "y", prompt_id=prompt_of(task)["prompt_id"])
+
+    assert again.status_code == 409
+    assert "acceptedMessageId" in again.text
+
+
+def test_stopping_the_daemon_ends_its_runs_and_says_so(daemon: Daemon):
+    task = daemon.run([HOSTILE, ASK])
+
+    assert daemon.stop() == 0
+
+    assert processes_with(task["id"]) == []
+    daemon.start()
+    after = daemon.get(task["id"])
+    assert (state_of(after), outcome_of(after)["reason"]) == ("FAILED", "daemon-stopped")
+
+
+@pytest.mark.parametrize("round_", range(20 if os.environ.get("SANDBOXD_TEST_CGROUP") else 3))
+def test_a_tree_that_ignores_everything_is_gone_after_the_deadline(daemon: Daemon, round_):
+    began = time.monotonic()
+    task = daemon.run([["ignore", "SIGTERM"], ["ignore", "SIGINT"], HOSTILE, ["print", "up\n"], ["hang"]], timeout_seconds=1)
+    elapsed_s = time.monotonic() - began
+
+    assert outcome_of(task)["reason"] == "timeout"
+    assert "up" in output_of(task)
+    assert processes_with(task["id"]) == []
+    assert elapsed_s < 1 + 3
+
+
+def test_a_background_child_does_not_outlive_its_run(daemon: Daemon):
+    task = daemon.run([["shell", "sleep 60"], ["print", "done\n"]])
+
+    assert state_of(task) == "COMPLETED"
+    assert processes_with(task["id"]) == []

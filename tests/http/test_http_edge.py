@@ -1,0 +1,121 @@
+"""Does the edge count every body, and say on every answer what was activated?"""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import quart
+import trio
+from quart_trio import QuartTrio
+from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
+from sandboxd.http.edge import Edge
+from tests.http.door_server import read_all, served
+
+LIMIT = 1000
+
+
+def app_behind_the_edge():
+    app = QuartTrio("small", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = None
+    app.config["BODY_TIMEOUT"] = 5
+
+    @app.route("/message:send", methods=["POST"])
+    @app.route("/", methods=["POST"], endpoint="root")
+    @app.route("/v1/x", methods=["POST"], endpoint="v1")
+    async def size():
+        return str(len(await quart.request.get_data()))
+
+    return Edge(app, max_body_bytes=LIMIT)
+
+
+async def post(url, **more):
+    async with httpx.AsyncClient() as client:
+        return await client.post(url, **more)
+
+
+async def test_a_body_at_the_limit_is_read(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        answer = await post(f"{server.url}/message:send", content=b"x" * LIMIT)
+
+    assert answer.text == str(LIMIT)
+
+
+async def test_a_body_over_the_limit_is_refused_by_its_length(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        answer = await post(f"{server.url}/message:send", content=b"x" * (LIMIT + 1))
+
+    assert answer.status_code == 413
+    assert answer.json()["error"]["details"][0]["reason"] == "REQUEST_TOO_LARGE"
+    assert answer.headers["connection"] == "close"
+
+
+async def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(b"POST /message:send HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        sent = 0
+
+        async def flood():
+            nonlocal sent
+            try:
+                while True:
+                    await stream.send_all(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+                    sent += 0x10000
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(flood)
+                answer = await read_all(stream)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert sent < 50_000_000
+
+
+async def test_the_refusal_is_spelled_as_its_door_spells(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        rpc = await post(f"{server.url}/", content=b"x" * 2000)
+        problem = await post(f"{server.url}/v1/x", content=b"x" * 2000)
+
+    assert (rpc.status_code, problem.status_code) == (413, 413)
+    assert rpc.json()["error"]["code"] == -32600
+    assert problem.headers["content-type"] == "application/problem+json"
+    assert problem.json()["code"] == "request.too_large"
+
+
+async def test_activated_extensions_are_echoed(tmp_path):
+    headers = [("A2A-Extensions", f"urn:unknown, {HITL_PROMPT}"), ("A2A-Extensions", ADAPTER_COMMAND)]
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        found = await post(f"{server.url}/message:send", content=b"", headers=headers)
+        unknown_path = await post(f"{server.url}/nowhere", headers=headers)
+        refused = await post(f"{server.url}/message:send", content=b"x" * 2000, headers=headers)
+
+    for answer in (found, unknown_path, refused):
+        assert answer.headers["a2a-extensions"] == f"{HITL_PROMPT}, {ADAPTER_COMMAND}"
+        assert "x-a2a-extensions" not in answer.headers
+
+
+async def test_the_header_of_0_3_is_echoed_too(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        answer = await post(f"{server.url}/message:send", content=b"", headers={"X-A2A-Extensions": HITL_PROMPT})
+
+    assert answer.headers["x-a2a-extensions"] == HITL_PROMPT
+    assert answer.headers["a2a-extensions"] == HITL_PROMPT
+
+
+async def test_nothing_is_echoed_without_activation(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        answer = await post(f"{server.url}/message:send", content=b"", headers={"A2A-Extensions": "urn:unknown"})
+
+    assert "a2a-extensions" not in answer.headers
+
+
+async def test_a_refused_body_leaves_the_server_usable(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        for _ in range(20):
+            assert (await post(f"{server.url}/message:send", content=b"x" * 100_000)).status_code == 413
+        answer = await post(f"{server.url}/message:send", content=json.dumps({}).encode())
+
+    assert answer.text == "2"

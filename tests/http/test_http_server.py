@@ -1,0 +1,288 @@
+"""Does every connection end in bounded time, whatever its client does?"""
+
+from __future__ import annotations
+
+import contextlib
+
+import attrs
+import httpx
+import quart
+import trio
+import trio.testing
+from quart_trio import QuartTrio
+from sandboxd import metrics
+from tests.http.door_server import QUICK, read_all, read_answer, served
+
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def small_app():
+    app = QuartTrio("small", static_folder=None)
+    app.config["BODY_TIMEOUT"] = QUICK.body_timeout_s
+
+    @app.route("/", methods=["GET"])
+    async def root():
+        return "hello"
+
+    @app.route("/echo", methods=["POST"])
+    async def echo():
+        return await quart.request.get_data()
+
+    @app.route("/early", methods=["POST"])
+    async def early():
+        return "no", 401
+
+    @app.route("/flood")
+    async def flood():
+        async def pieces():
+            while True:
+                yield b"x" * 65536
+
+        answer = quart.Response(pieces())
+        answer.timeout = None
+        return answer
+
+    @app.route("/wait")
+    async def wait():
+        await trio.sleep_forever()
+
+    return app
+
+
+async def test_an_answer_comes_over_tcp_and_unix(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        async with httpx.AsyncClient() as client:
+            over_tcp = await client.get(server.url)
+        async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(server.unix))) as client:
+            over_unix = await client.get("http://localhost/")
+
+    assert (over_tcp.text, over_unix.text) == ("hello", "hello")
+
+
+async def test_a_connection_is_used_again_and_closed_when_idle(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        for _ in range(2):
+            await stream.send_all(GET)
+            assert b"hello" in await read_answer(stream)
+        start = trio.current_time()
+        with trio.fail_after(3):
+            assert await read_all(stream) == b""
+
+    assert trio.current_time() - start < 2
+
+
+async def test_a_client_that_says_nothing_is_closed(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        with trio.fail_after(3):
+            assert await read_all(stream) == b""
+
+
+async def test_a_dripping_header_is_closed(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+
+        async def drip():
+            try:
+                for byte in GET[:-1] * 100:
+                    await stream.send_all(bytes([byte]))
+                    await trio.sleep(0.02)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass
+
+        with trio.fail_after(3):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(drip)
+                await read_all(stream)
+                nursery.cancel_scope.cancel()
+
+
+async def test_prior_knowledge_of_http_2_is_refused(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        with trio.fail_after(3):
+            answer = await read_all(stream)
+
+    assert answer.startswith(b"HTTP/1.1 505 ")
+    assert b"\x00" not in answer
+
+
+async def test_a_wish_to_upgrade_is_ignored(tmp_path):
+    for wish in (
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+        b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n",
+    ):
+        async with served(small_app(), tmp_path) as server:
+            stream = await server.connect()
+            await stream.send_all(b"GET / HTTP/1.1\r\nHost: x\r\n" + wish + b"\r\n")
+            with trio.fail_after(3):
+                answer = await read_answer(stream)
+
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.endswith(b"hello")
+
+
+async def test_malformed_http_is_refused_and_closed(tmp_path):
+    for request in (
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 tls hello\r\n\r\n",
+        b"GET  / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX\x00Y: z\r\n\r\n",
+    ):
+        async with served(small_app(), tmp_path) as server:
+            stream = await server.connect()
+            await stream.send_all(request)
+            with trio.fail_after(3):
+                answer = await read_all(stream)
+
+        assert answer == b"" or answer.split()[1].startswith(b"4"), request
+
+
+async def test_an_early_refusal_is_seen_while_the_body_still_comes(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n")
+
+        async def send_on():
+            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await stream.send_all(b"x" * 3_000_000)
+
+        with trio.fail_after(3):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send_on)
+                answer = await read_all(stream)
+
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+async def test_a_body_that_stops_is_timed_out(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
+        with trio.fail_after(3):
+            answer = await read_all(stream)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_client_that_reads_nothing_is_dropped_after_the_stall(tmp_path):
+    for connect in ("connect", "connect_unix"):
+        async with served(small_app(), tmp_path, attrs.evolve(QUICK, stall_s=0.4)) as server:
+            stream = await getattr(server, connect)()
+            await stream.send_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n")
+            with trio.fail_after(5):
+                while _connections() > 0:  # noqa: ASYNC110  # a metric is no event
+                    await trio.sleep(0.02)
+
+
+async def test_shutdown_closes_idle_connections_at_once(tmp_path):
+    async with served(small_app(), tmp_path, attrs.evolve(QUICK, keep_alive_s=60, graceful_s=60)) as server:
+        stream = await server.connect()
+        await stream.send_all(GET)
+        await read_answer(stream)
+        server.closing.set()
+        with trio.fail_after(2):
+            await server.ended.wait()
+
+
+async def test_shutdown_is_bounded_with_clients_that_never_read(tmp_path):
+    async with served(small_app(), tmp_path, attrs.evolve(QUICK, stall_s=60)) as server:
+        streams = [await server.connect(), await server.connect_unix()]
+        for stream in streams:
+            await stream.send_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n")
+            await stream.receive_some(1)
+        start = trio.current_time()
+        server.closing.set()
+        with trio.fail_after(5):
+            await server.ended.wait()
+
+    assert trio.current_time() - start < QUICK.graceful_s + 1
+
+
+async def test_shutdown_ends_a_handler_that_waits_for_ever(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        server.closing.set()
+        with trio.fail_after(5):
+            await server.ended.wait()
+
+
+async def test_a_client_that_hangs_up_cancels_its_handler(tmp_path):
+    cancelled = trio.Event()
+    app = small_app()
+
+    @app.route("/watch")
+    async def watch():
+        try:
+            await trio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    async with served(app, tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n")
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await stream.aclose()
+        with trio.fail_after(3):
+            await cancelled.wait()
+
+
+async def test_a_full_door_says_so_and_recovers(tmp_path):
+    settings = attrs.evolve(QUICK, max_connections=2, keep_alive_s=60)
+    async with served(small_app(), tmp_path, settings) as server:
+        held = [await server.connect() for _ in range(2)]
+        for stream in held:
+            await stream.send_all(GET)
+            await read_answer(stream)
+        third = await server.connect()
+        with trio.fail_after(3):
+            assert (await read_all(third)).startswith(b"HTTP/1.1 503 ")
+        other_door = await server.connect_unix()
+        await other_door.send_all(GET)
+        assert b"hello" in await read_answer(other_door)
+        await held[0].aclose()
+        with trio.fail_after(3):
+            while True:
+                again = await server.connect()
+                try:
+                    await again.send_all(GET)
+                    if (await read_answer(again)).startswith(b"HTTP/1.1 200 "):
+                        break
+                except (EOFError, trio.BrokenResourceError):
+                    continue
+
+
+async def test_no_child_inherits_a_socket(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(GET)
+        await read_answer(stream)
+        found = await trio.run_process(["/bin/ls", "-l", "/proc/self/fd"], capture_stdout=True)
+
+    assert b"socket:" not in found.stdout
+
+
+async def test_pipelined_requests_are_answered_in_order(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        stream = await server.connect()
+        await stream.send_all(GET + b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc")
+        with trio.fail_after(3):
+            answer = await read_all(stream)
+
+    assert answer.index(b"hello") < answer.index(b"abc")
+
+
+def _connections():
+    return sum(
+        sample.value
+        for metric in metrics.CONNECTIONS.collect()
+        for sample in metric.samples
+        if sample.name == "sandboxd_connections"
+    )

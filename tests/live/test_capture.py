@@ -1,0 +1,60 @@
+"""What of a run's output is kept."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandboxd.live.capture import Capture
+
+
+def kept(capture: Capture, reads: list[bytes]) -> tuple[bytes, int, bytes]:
+    """Head, cut, tail, as they would be appended."""
+    pieces = []
+    for data in reads:
+        capture.add(data)
+        if piece := capture.take():
+            pieces.append(piece)
+    pieces += capture.finish()
+    cut = sum(piece.cut for piece in pieces)
+    before = True
+    head, tail = b"", b""
+    for piece in pieces:
+        before = before and not piece.cut
+        head, tail = (head + piece.data, tail) if before else (head, tail + piece.data)
+    return head, cut, tail
+
+
+@given(st.lists(st.binary(max_size=200), max_size=20), st.integers(min_value=16, max_value=2000))
+def test_head_cut_and_tail_add_up_to_what_was_read(reads: list[bytes], cap: int):
+    whole = b"".join(reads)
+
+    head, cut, tail = kept(Capture("stdout", cap), reads)
+
+    assert len(head) + cut + len(tail) == len(whole)
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert len(head) + len(tail) <= cap
+    assert cut == 0 or len(whole) > cap
+
+
+@given(st.text(max_size=100), st.integers(min_value=1, max_value=5))
+def test_no_character_is_torn_by_a_read(text: str, step: int):
+    data = text.encode()
+    capture = Capture("terminal", 10_000)
+    pieces = []
+    for start in range(0, len(data), step):
+        capture.add(data[start : start + step])
+        if piece := capture.take():
+            pieces.append(piece.data)
+    pieces += [piece.data for piece in capture.finish()]
+
+    assert "".join(piece.decode() for piece in pieces) == text
+
+
+def test_a_flood_holds_no_more_than_the_cap_in_memory():
+    capture = Capture("stdout", 1_000)
+    for _ in range(100):
+        capture.add(b"x" * 10_000)
+        capture.take()
+
+    assert sum(len(piece.data) for piece in capture.finish()) <= 1_000
+    assert capture.dropped >= 1_000_000 - 1_000

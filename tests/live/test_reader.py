@@ -1,0 +1,75 @@
+"""Reading to the end, from real pipes and real terminals."""
+
+import os
+import pty
+
+import trio
+
+from sandboxd.live.reader import Reader
+
+
+async def test_a_pipe_is_read_to_its_end():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    seen = bytearray()
+
+    async def take(data: bytes) -> None:
+        seen.extend(data)
+
+    reader = Reader(read_fd, take)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.run)
+        os.write(write_fd, b"all of it")
+        os.close(write_fd)
+        assert await reader.drained(1.0)
+
+    os.close(read_fd)
+    assert bytes(seen) == b"all of it"
+
+
+async def test_a_terminal_that_was_closed_and_opened_again_is_read_on():
+    master, slave = pty.openpty()
+    name = os.ttyname(slave)
+    os.set_blocking(master, False)
+    seen = bytearray()
+    grew = trio.Event()
+
+    async def take(data: bytes) -> None:
+        nonlocal grew
+        seen.extend(data)
+        grew.set()
+        grew = trio.Event()
+
+    reader = Reader(master, take)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.run)
+        os.write(slave, b"one ")
+        while b"one" not in seen:
+            await grew.wait()
+        os.close(slave)
+        again = os.open(name, os.O_RDWR | os.O_NOCTTY)
+        os.write(again, b"two")
+        while b"two" not in seen:
+            await grew.wait()
+        os.close(again)
+        reader.expect_end()
+        assert await reader.drained(2.0)
+
+    os.close(master)
+    assert bytes(seen) == b"one two"
+
+
+async def test_a_descriptor_that_somebody_holds_open_is_given_up_after_silence():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+
+    async def take(data: bytes) -> None:
+        pass
+
+    reader = Reader(read_fd, take)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.run)
+        assert not await reader.drained(0.05)
+        nursery.cancel_scope.cancel()
+    os.close(read_fd)
+    os.close(write_fd)
