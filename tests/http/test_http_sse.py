@@ -11,6 +11,7 @@ import httpx
 import pytest
 import trio
 import trio.testing
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.errors import InvalidParams
 from sandboxd.http.sse import COMMENT, frame, last_event_id
