@@ -13,13 +13,12 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import timedelta
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 import trio
 
-from sandboxd import logs, packs
+from sandboxd import __version__, logs, packs
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.errors import LoadError, Problem
@@ -130,7 +129,7 @@ async def _serve(config: Config) -> None:
     tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
     async with open_host(config) as host:
         gate = Gate(tokens, lambda: host.spawner.pid)
-        doors = Doors(host, gate, settings, version("sandboxd"), checks={"store": host.store.check})
+        doors = Doors(host, gate, settings, __version__, checks={"store": host.store.check})
         with ExitStack() as stack:
             listeners = list(_listeners(config, settings, stack))
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon

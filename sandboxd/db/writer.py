@@ -102,13 +102,17 @@ class Writer:
     # ── on the writer's thread ──
 
     def _run(self) -> None:
-        is_stopping = False
-        while not is_stopping:
-            batch, is_stopping = self._take()
-            if batch:
-                outcomes = commit_together(self._connection, [item.work for item in batch])
-                self._tell(self._settle, batch, outcomes)
+        while self._commit_next():
+            pass
         self._tell(self._stopped.set)
+
+    def _commit_next(self) -> bool:
+        # A function of its own: what a batch holds must not stay alive while the thread waits for the next one.
+        batch, is_stopping = self._take()
+        if batch:
+            outcomes = commit_together(self._connection, [item.work for item in batch])
+            self._tell(self._settle, batch, outcomes)
+        return not is_stopping
 
     def _take(self) -> tuple[list[_Item], bool]:
         batch: list[_Item] = []

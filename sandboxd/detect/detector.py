@@ -19,9 +19,11 @@ from sandboxd.detect.rule import Fit, Rule, fit
 from sandboxd.detect.terminal import Terminal, View
 from sandboxd.hitl.answer import AnswerForm
 
-# A question that output has pushed away is withdrawn after one look in silence, or after so many looks while the output
-# goes on: a spinner's frame may be caught half-drawn once or twice, never five times in a row.
-LOOKS_WITHOUT_SILENCE: Final = 5
+# While output goes on, a look may catch a frame that is half-drawn. A question whose row the cursor has left is taken for gone
+# after a few looks, one whose row is being redrawn only after many; in silence one look is enough.
+_GONE: Final = 25
+_GONE_ROW: Final = 5
+_GOLDEN: Final = 0.618034  # looks at uneven times never keep step with an animation
 
 
 @attrs.frozen
@@ -61,7 +63,7 @@ class Detector:
         self._deadline: float | None = None
         self._raised: _Raised | None = None
         self._answered: View | None = None
-        self._looks_without_silence = 0
+        self._gone = self._looks = 0
 
     def feed(self, data: bytes, now: float) -> None:
         """Output as it was read."""
@@ -123,19 +125,20 @@ class Detector:
             return None
         prompt = Prompt(view.line.rstrip(), found.form, found.rule.id, found.evidence)
         self._raised = _Raised(prompt, view.row, view.line.rstrip(), found.rule.settle_s)
-        self._looks_without_silence = 0
+        self._gone = 0
         return prompt
 
     def _check(self, raised: _Raised, view: View, now: float) -> Withdrawn | None:
         silent_s = self._last_output_s + raised.settle_s
         if not view.unknown and view.row == raised.row and view.line.rstrip() == raised.line:
-            self._looks_without_silence = 0
+            self._gone = 0
             if now < silent_s:
                 self._deadline = silent_s
             return None
-        self._looks_without_silence += 1
-        if now < silent_s and self._looks_without_silence < LOOKS_WITHOUT_SILENCE:
-            self._deadline = min(silent_s, now + raised.settle_s)
+        self._gone += 1 if view.row == raised.row and not view.unknown else _GONE_ROW
+        if now < silent_s and self._gone < _GONE:
+            self._looks += 1
+            self._deadline = min(silent_s, now + raised.settle_s * (0.5 + self._looks * _GOLDEN % 1))
             return None
         self._raised = None
         self._deadline = max(now, self._last_output_s + self._first_settle_s)  # the next question may stand there already

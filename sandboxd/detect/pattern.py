@@ -99,7 +99,11 @@ class _Walk:
                 costs = [self.cost(branch, rest, follow) for branch in value[1]]
                 return max(costs) if self._is_told_apart(value[1]) else sum(costs)
             case "POSSESSIVE_REPEAT":
-                return min(int(value[1]), TEXT_MAX_CHARS) * self.cost(value[2], 1, None) + rest
+                body = self.cost(value[2], 1, None)
+                total = min(int(value[1]), TEXT_MAX_CHARS) * body
+                if body <= 2 * TEXT_MAX_CHARS:  # what one round has taken, no other round looks at again
+                    total = min(total, TEXT_MAX_CHARS + body)
+                return total + rest
             case "MAX_REPEAT" | "MIN_REPEAT":
                 return self._repeat(int(value[0]), int(value[1]), value[2], rest, follow)
             case "GROUPREF" | "GROUPREF_EXISTS":

@@ -119,8 +119,10 @@ def answer_form(template: AnswerTemplate, match: re.Match[str]) -> AnswerForm:
     default, is_mark = _default(template, match, shown)
     if is_mark:
         shown = [attrs.evolve(choice, text=choice.text.lower()) for choice in shown]
-    choices = {choice.text: Choice(choice.text, _title(template, choice)) for choice in reversed(shown)}
-    return AnswerForm(template.kind, tuple(choices.values())[::-1], default)
+    choices: dict[str, Choice] = {}
+    for choice in shown:
+        choices.setdefault(choice.text, Choice(choice.text, _title(template, choice)))
+    return AnswerForm(template.kind, tuple(choices.values()), default)
 
 
 def _listed(text: str) -> list[ChoiceTemplate]:

@@ -81,10 +81,11 @@ class Screen:
         self._is_home = False  # the last move was to the upper left corner
         self._last = ""
 
-    def restart(self, *, newlines: int, is_alternate: bool, is_cut: bool) -> None:
-        """Output was dropped: begin anew with an empty row, so many rows further down."""
+    def restart(self, *, is_same_row: bool, is_alternate: bool, is_cut: bool) -> None:
+        """Output was dropped: begin anew with an empty row, in the cursor's row or below all that was known."""
         place = self.place
-        self.place = Place(rows=[Row(is_cut=is_cut)], first=place.first + place.at + newlines)
+        number = place.first + (place.at if is_same_row else len(place.rows))
+        self.place = Place(rows=[Row(is_cut=is_cut)], first=number)
         self.is_alternate = is_alternate
         self._main = self._saved = None
         self._is_top_known = self._is_blank = self._is_home = False

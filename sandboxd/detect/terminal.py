@@ -4,7 +4,8 @@ Bytes in, a `View` out. Between two looks nothing is interpreted: `feed` only ap
 sequences and characters may be cut at any byte; the view does not depend on how the bytes were split.
 
 When more than 8 KiB arrive between two looks, the older part is dropped unread: rendering begins anew after a newline, and
-only a switch to the alternate screen is still looked for (measured: a full emulation costs 1,000 ms a megabyte, this 1 ms).
+only a switch to the alternate screen is still looked for. Measured: a read of 4 KiB costs 2 to 4 µs, a look at 8 KiB of new
+output 1 to 5 ms (a full emulation of all output: 4 ms a read).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Terminal:
     def __init__(self, cols: int = 80, height: int = 24) -> None:
         self._screen = Screen(cols, height)
         self._pending = bytearray()
-        self._dropped_newlines = 0
+        self._has_dropped_newline = False
         self._has_dropped = False
         self._is_alternate = False  # what the dropped bytes left behind
 
@@ -83,8 +84,9 @@ class Terminal:
         if not self._has_dropped:
             self._has_dropped = True
             self._is_alternate = self._screen.is_alternate
-        self._dropped_newlines += self._pending.count(b"\n", 0, count)
-        if self._pending.find(b"\x1b[?", 0, count) >= 0:
+        if not self._has_dropped_newline:
+            self._has_dropped_newline = self._pending.find(b"\n", 0, count) >= 0
+        if self._pending.find(b"?", 0, count + 2) >= 0:  # one character is found six times as fast as ESC [ ?
             for found in _PRIVATE_MODE.finditer(self._pending, 0, count + _PRIVATE_MODE_MAX):
                 if found.start() < count and _ALTERNATE & set(found[1].decode().split(";")):
                     self._is_alternate = found[2] == b"h"
@@ -94,9 +96,8 @@ class Terminal:
         start = self._pending.find(b"\n") + 1 or self._pending.find(b"\r") + 1
         if start:
             self._drop(start)
-        newlines, self._dropped_newlines = self._dropped_newlines, 0
-        self._screen.restart(newlines=newlines, is_alternate=self._is_alternate, is_cut=not start)
-        self._has_dropped = False
+        self._screen.restart(is_same_row=not self._has_dropped_newline, is_alternate=self._is_alternate, is_cut=not start)
+        self._has_dropped = self._has_dropped_newline = False
 
     def _render(self) -> None:
         text, consumed = codecs.utf_8_decode(self._pending, "replace", False)
@@ -109,7 +110,7 @@ class Terminal:
                 case "control":
                     _control(self._screen, token["control"])
                 case "final":
-                    if not token["between"]:
+                    if token["final"] != "m" and not token["between"]:  # most sequences are colours
                         _csi(self._screen, token["args"], token["final"])
                 case "escape":
                     _escape(self._screen, token["escape"])

@@ -20,10 +20,13 @@ from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import InvalidParams, Problem
 
 PROMPT_MAX_CHARS: Final = 4096  # hitl-prompt/v1: SHOULD; the published JSON schema makes it hard, so it is hard here
-_URL_CREDENTIALS: Final = re.compile(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@:]{1,256}(?::[^\s/@]{0,256})?@", re.IGNORECASE
+# Up to the last `@` before the path: a password may hold an `@` of its own, and no part of it may be left.
+_URL_CREDENTIALS: Final = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,30}://)[^\s/?#]{1,1024}@", re.IGNORECASE)
+# Bidi controls, and the tag block, which spells ASCII that nobody sees.
+_INVISIBLE: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c") | frozenset(
+    map(chr, range(0xE0000, 0xE0080))
 )
-_BIDI: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+_SPACES: Final = frozenset("\t\r\n\u0085\u2028\u2029")  # part words, so they become blanks
 
 
 @attrs.frozen
@@ -64,9 +67,9 @@ def plain_text(line: str) -> str:
     May be empty, when nothing printable is left: then there is no question to raise.
     """
     kept = "".join(
-        " " if char == "\t" else char
+        " " if char in _SPACES else char
         for char in line
-        if char == "\t" or (unicodedata.category(char) not in ("Cc", "Cs") and char not in _BIDI)
+        if char in _SPACES or (unicodedata.category(char) not in ("Cc", "Cs") and char not in _INVISIBLE)
     )
     masked = _URL_CREDENTIALS.sub(lambda found: f"{found['scheme']}***@", kept).strip()
     if len(masked) <= PROMPT_MAX_CHARS:

@@ -1,6 +1,6 @@
 """What does a store promise?
 
-Every store joins the contract suite `tests/store/test_store_contract.py`. Promises: a call that returned is on disk (SQLite:
+Every store joins the contract suite `tests/store/test_store_contract*.py`. Promises: a call that returned is on disk (SQLite:
 WAL, `synchronous=FULL`); the events of one `append` and the task's new row become visible together or not at all; sequence
 numbers of a task are 1, 2, 3 … without a gap; a prompt id on record is never used again. One writer a task: `append` names
 the sequence number it builds on, and `Conflict` says that somebody else wrote.

@@ -64,13 +64,13 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
         entries=tuple(entries),
         bodies=tuple(encode_event(entry.event) for entry in entries),
         instance=view.instance,
-        context_id=view.context_id,
+        context_id=key(view.context_id),
         state=view.state.value,
         is_terminal=view.state.is_terminal,
         status_at_ms=to_us(last_change(view)) // 1000,
         artifacts=encode_artifacts(view.artifacts),
         view=None if is_output_alone else encode_view(attrs.evolve(view, artifacts=())),
-        principal=principal,
+        principal=None if principal is None else key(principal),
     )
 
 
@@ -83,16 +83,17 @@ def create(connection: sqlite3.Connection, change: Change) -> None:
     """Put the new task on record."""
     try:
         cursor = connection.execute(
-            "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts, view)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(change.task_id, change.instance, change.context_id, change.principal, change.state, change.is_terminal),
-                *(change.status_at_ms, len(change.entries), change.artifacts, change.view),
+                *(change.status_at_ms, len(change.entries), change.artifacts),
             ),
         )
     except sqlite3.IntegrityError as error:
         raise Conflict(f"cannot create task `{change.task_id}`: {error}") from error
     assert cursor.lastrowid is not None
+    connection.execute("INSERT INTO views (task, body) VALUES (?, ?)", (cursor.lastrowid, change.view))
     _record(connection, cursor.lastrowid, change)
 
 
@@ -112,9 +113,15 @@ def append(connection: sqlite3.Connection, change: Change) -> None:
         connection.execute("UPDATE tasks SET seq = ?, artifacts = ? WHERE number = ?", (seq, change.artifacts, number))
     else:
         connection.execute(
-            "UPDATE tasks SET seq = ?, artifacts = ?, state = ?, is_terminal = ?, status_at_ms = ?, view = ? WHERE number = ?",
-            (seq, change.artifacts, change.state, change.is_terminal, change.status_at_ms, change.view, number),
+            "UPDATE tasks SET seq = ?, artifacts = ?, state = ?, is_terminal = ?, status_at_ms = ? WHERE number = ?",
+            (seq, change.artifacts, change.state, change.is_terminal, change.status_at_ms, number),
         )
+        connection.execute("UPDATE views SET body = ? WHERE task = ?", (change.view, number))
+
+
+def key(text: str) -> str:
+    """The text as a column can hold it: a lone surrogate, which a client's JSON may carry, becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_us(moment: datetime) -> int:
@@ -162,7 +169,7 @@ def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chun
 
 
 def _keep_message(connection: sqlite3.Connection, number: int, message_id: str) -> None:
-    connection.execute("INSERT OR IGNORE INTO messages (task, message_id) VALUES (?, ?)", (number, message_id))
+    connection.execute("INSERT OR IGNORE INTO messages (task, message_id) VALUES (?, ?)", (number, key(message_id)))
 
 
 def _open_prompt(connection: sqlite3.Connection, number: int, asked: Asked) -> None:
@@ -180,7 +187,7 @@ def _close_answered(connection: sqlite3.Connection, number: int, answered: Answe
     cursor = connection.execute(
         "UPDATE prompts SET state = 'answered', closed_at_us = ?, message_id = ?, principal = ?"
         " WHERE id = ? AND task = ? AND state = 'open'",
-        (to_us(answered.at), answered.message.message_id, answered.principal, answered.prompt_id, number),
+        (to_us(answered.at), key(answered.message.message_id), key(answered.principal), answered.prompt_id, number),
     )
     if cursor.rowcount != 1:
         raise Conflict(f"cannot record an answer to prompt `{answered.prompt_id}`: it is not open")

@@ -34,6 +34,7 @@ _KINDS: Final[Mapping[str, type[Event]]] = {
     "finished": Finished,
     "rejected": Rejected,
 }
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NAMES: Final = {cls: name for name, cls in _KINDS.items()}
 
 
@@ -81,7 +82,7 @@ def decode_artifacts(text: str) -> tuple[ArtifactView, ...]:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def _load(text: str, cls: type[Any]) -> Any:

@@ -13,24 +13,25 @@ from typing import Any, Final
 import attrs
 
 from sandboxd.store.base import PromptRecord, StoredEvent, TaskQuery, TaskRows
-from sandboxd.store.changes import ROW_BYTES, from_us, to_us
+from sandboxd.store.changes import from_us, key, to_us
 from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_view
 from sandboxd.tasks.events import Event, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
 EVENTS_BYTES: Final = 4 * 1024 * 1024  # one answer of `events` stops after this much output
-_VIEW: Final = "id, seq, artifacts, view"
+_BEYOND: Final = 2**63 - 1  # SQLite's largest integer; a client may name a larger one
+_VIEWS: Final = "SELECT id, seq, artifacts, body FROM tasks JOIN views ON task = number"
 
 
 def view(connection: sqlite3.Connection, task_id: str) -> TaskView | None:
     """The task as it stands."""
-    row = connection.execute(f"SELECT {_VIEW} FROM tasks WHERE id = ?", (task_id,)).fetchone()  # noqa: S608 - a constant
+    row = connection.execute(f"{_VIEWS} WHERE id = ?", (key(task_id),)).fetchone()
     return _view(row) if row else None
 
 
 def view_at(connection: sqlite3.Connection, task_id: str, seq: int) -> TaskView | None:
     """The task as it stood right after event `seq`."""
-    row = connection.execute("SELECT number, context_id, instance, seq FROM tasks WHERE id = ?", (task_id,)).fetchone()
+    row = connection.execute("SELECT number, context_id, instance, seq FROM tasks WHERE id = ?", (key(task_id),)).fetchone()
     if row is None:
         return None
     number, context_id, instance, last = row
@@ -72,7 +73,7 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
     """One page, newest status first."""
     terms, values = ["instance = ?"], [query.instance]
     if query.context_id is not None:
-        terms, values = [*terms, "context_id = ?"], [*values, query.context_id]
+        terms, values = [*terms, "context_id = ?"], [*values, key(query.context_id)]
     if query.state is not None:
         terms, values = [*terms, "state = ?"], [*values, query.state.value]
     filters: list[Any] = list(values)
@@ -85,7 +86,7 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
         where += " AND (status_at_ms, id) < (?, ?)"
         filters += [_ms(query.after[0]), query.after[1]]
     rows = connection.execute(
-        f"SELECT {_VIEW} FROM tasks WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",  # noqa: S608 - terms above
+        f"{_VIEWS} WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",
         (*filters, query.limit + 1),
     ).fetchall()
     return TaskRows(tuple(_view(row) for row in rows[: query.limit]), total, len(rows) > query.limit)
@@ -96,7 +97,7 @@ def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | Non
     row = connection.execute(
         "SELECT prompts.id, tasks.id, tasks.instance, prompts.state, asked_at_us, closed_at_us, message_id, prompts.principal"
         " FROM prompts JOIN tasks ON tasks.number = prompts.task WHERE prompts.id = ?",
-        (prompt_id,),
+        (key(prompt_id),),
     ).fetchone()
     if row is None:
         return None
@@ -109,14 +110,14 @@ def message_seen(connection: sqlite3.Connection, task_id: str, message_id: str) 
     """Whether that message was recorded on that task."""
     row = connection.execute(
         "SELECT 1 FROM messages JOIN tasks ON tasks.number = messages.task WHERE tasks.id = ? AND message_id = ?",
-        (task_id, message_id),
+        (key(task_id), key(message_id)),
     ).fetchone()
     return row is not None
 
 
 def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
     """Every task that is not in a terminal state."""
-    rows = connection.execute(f"SELECT {_VIEW} FROM tasks WHERE is_terminal = 0 ORDER BY number")  # noqa: S608 - a constant
+    rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0 ORDER BY number")
     return tuple(_view(row) for row in rows)
 
 
@@ -129,7 +130,7 @@ def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -
 
 
 def _number(connection: sqlite3.Connection, task_id: str) -> int | None:
-    row = connection.execute("SELECT number FROM tasks WHERE id = ?", (task_id,)).fetchone()
+    row = connection.execute("SELECT number FROM tasks WHERE id = ?", (key(task_id),)).fetchone()
     return row[0] if row else None
 
 
@@ -145,7 +146,8 @@ def _events(
     connection: sqlite3.Connection, number: int, task_id: str, *, after: int, limit: int
 ) -> Iterator[tuple[int, Event]]:
     rows = connection.execute(
-        "SELECT seq, kind, body FROM events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?", (number, after, limit)
+        "SELECT seq, kind, body FROM events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (number, min(after, _BEYOND), limit),
     )
     for seq, kind, body in rows:
         try:
@@ -155,10 +157,11 @@ def _events(
 
 
 def _output(connection: sqlite3.Connection, number: int, artifact_id: str, start: int, stop: int) -> bytes:
-    # No row is longer than ROW_BYTES, so none that begins earlier than this can reach `start`.
+    # From the row that holds `start` on: rows are without gaps, and there can be thousands of short ones.
     rows = connection.execute(
-        "SELECT offset, data FROM output WHERE task = ? AND artifact = ? AND offset > ? AND offset < ? ORDER BY offset",
-        (number, artifact_id, start - ROW_BYTES, stop),
+        "SELECT offset, data FROM output WHERE task = ? AND artifact = ? AND offset < ? AND offset >= coalesce("
+        "(SELECT max(offset) FROM output WHERE task = ? AND artifact = ? AND offset <= ?), 0) ORDER BY offset",
+        (number, key(artifact_id), min(stop, _BEYOND), number, key(artifact_id), min(start, _BEYOND)),
     )
     return b"".join(data[max(0, start - offset) : max(0, stop - offset)] for offset, data in rows)
 

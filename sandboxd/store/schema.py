@@ -1,9 +1,9 @@
 """Which tables hold what happened?
 
-`tasks.view` is the fold of a task's events; its sequence number and artifacts stand in columns of their own, because they
-change with every piece of output and the rest does not. Status times are UTC milliseconds, as on the wire: a cursor or a
-`since` that a client sends back means exactly the rows that it saw. Output is in rows of 64 KiB at most (measured: 4 KiB rows
-122 MB/s, 64 KiB rows 166 MB/s).
+`views` has the fold of each task's events, but for sequence number and artifacts: those stand in the task's own short row,
+because they change with every piece of output, and SQLite rewrites a row whole. Status times are UTC milliseconds, as on the
+wire: a cursor or a `since` that a client sends back means exactly the rows that it saw. Output is in rows of 64 KiB at most
+(measured: 4 KiB rows 122 MB/s, 64 KiB rows 166 MB/s).
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ CREATE TABLE tasks (
     is_terminal INTEGER NOT NULL,
     status_at_ms INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    artifacts TEXT NOT NULL,
-    view TEXT NOT NULL
+    artifacts TEXT NOT NULL
 ) STRICT;
 CREATE INDEX tasks_newest ON tasks (instance, status_at_ms, id);
 CREATE INDEX tasks_by_context ON tasks (instance, context_id, status_at_ms, id);
 CREATE INDEX tasks_by_state ON tasks (instance, state, status_at_ms, id);
 CREATE INDEX tasks_unfinished ON tasks (number) WHERE is_terminal = 0;
 CREATE INDEX tasks_ended ON tasks (status_at_ms) WHERE is_terminal = 1;
+
+CREATE TABLE views (
+    task INTEGER PRIMARY KEY REFERENCES tasks ON DELETE CASCADE,
+    body TEXT NOT NULL
+) STRICT;
 
 CREATE TABLE events (
     task INTEGER NOT NULL REFERENCES tasks ON DELETE CASCADE,

@@ -54,7 +54,7 @@ def test_cf_3_a_schema_invalid_response_is_refused_and_the_prompt_stays_open(dae
 
 def test_cf_4_the_task_resumes_within_a_second(daemon: Daemon, record_property, capsys):
     taken_s = []
-    task = daemon.run([ASK] * TRIALS)
+    task = daemon.run([ASK] * TRIALS, timeout_seconds=300)
     for _ in range(TRIALS):
         asked = prompt_of(task)["prompt_id"]
         body = _answer_body(task, asked)

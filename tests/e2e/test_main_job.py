@@ -118,7 +118,7 @@ def test_no_output_is_lost_at_exit(daemon: Daemon):
 
 
 def test_output_past_the_cap_keeps_head_and_tail_and_says_so(make_daemon, daemon: Daemon):
-    small = make_daemon(policy=daemon.policy.read_text().replace('output = "16MiB"', 'output = "64KiB"'))
+    small = make_daemon(policy=daemon.policy.read_text().replace('"16MiB"', '"64KiB"'))
     task = small.run([["print", "the head\n"], ["flood", 500_000], ["print", "the tail\n"]], input_mode=...)
 
     (artifact,) = [artifact for artifact in task["artifacts"] if artifact["artifactId"] == "stdout"]

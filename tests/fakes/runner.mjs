@@ -6,12 +6,16 @@ import { createInterface } from "node:readline";
 
 const request = JSON.parse(readFileSync(process.argv[process.argv.indexOf("--request") + 1], "utf8"));
 let lines = null;
+let answered = () => {};
 
 function nextLine(question) {
-  lines ??= createInterface({ input: process.stdin, output: process.stdout, terminal: process.stdin.isTTY === true });
+  if (lines === null) {
+    lines = createInterface({ input: process.stdin, output: process.stdout, terminal: process.stdin.isTTY === true });
+    lines.once("close", () => answered(null));
+  }
   return new Promise((resolve) => {
+    answered = resolve;
     lines.question(question, resolve);
-    lines.once("close", () => resolve(null));
   });
 }
 

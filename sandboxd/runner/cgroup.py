@@ -1,0 +1,169 @@
+"""Where can a run have a cgroup of its own, and how does all of it end there?
+
+With one, `cgroup.kill` (Linux 5.14) ends every process of a run at once, however often it forked, whatever session it is in
+and whatever it ignores; a fork cannot outrun it. No controller is needed; those for memory and pids are used where the
+operator's delegation has them. A spawner makes one directory for itself, and in it one for each run, so whoever survives the
+spawner can end all of its runs with one write.
+
+At isolation level `none` a run has the daemon's user id, and with it the right to move itself into another cgroup of the
+delegated tree; `tree` sweeps after such processes. The other levels take that right away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+_KILL: Final = "cgroup.kill"
+_PROCS: Final = "cgroup.procs"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@attrs.frozen
+class NoCgroup:
+    """Why runs get no cgroup of their own."""
+
+    why: str
+
+
+def make_base(named: str | None) -> Path | NoCgroup:
+    """A fresh directory for one spawner, proved to work: a child of this process has entered it."""
+    parent = Path(named) if named is not None else _own()
+    if isinstance(parent, NoCgroup):
+        return parent
+    if not (parent / _PROCS).is_file():
+        return NoCgroup(f"`{parent}` is no cgroup2 directory")
+    base = parent / f"sandboxd-{os.urandom(6).hex()}"
+    try:
+        base.mkdir(0o755)
+    except OSError as error:
+        return NoCgroup(f"cannot make a cgroup in `{parent}`: {_text(error)}")
+    why = _try_to_enter(base)
+    if why is None:
+        return base
+    remove(base)
+    return NoCgroup(why)
+
+
+def use_controllers(base: Path) -> frozenset[str]:
+    """Turn on for the runs below `base` what is delegated of the controllers for memory and pids; those that are on."""
+    on = set()
+    for name in ("memory", "pids"):
+        with contextlib.suppress(OSError):
+            (base / "cgroup.subtree_control").write_text(f"+{name}")
+            on.add(name)
+    return frozenset(on)
+
+
+def make_run(base: Path, task_id: str, files: Mapping[str, str]) -> Path:
+    """A fresh directory for one run, its limits written."""
+    name = "run-" + _UNSAFE.sub("_", task_id)[:100]
+    for attempt in range(100):
+        path = base / (name if attempt == 0 else f"{name}.{attempt}")
+        try:
+            path.mkdir(0o755)
+        except FileExistsError:
+            continue
+        for file, text in files.items():
+            (path / file).write_text(text)
+        return path
+    raise OSError(f"cannot make a cgroup for {name}: too many have that name")
+
+
+def open_procs(path: Path) -> int:
+    """A descriptor that a forked child writes `0` to, to enter the cgroup."""
+    return os.open(path / _PROCS, os.O_WRONLY | os.O_CLOEXEC)
+
+
+def kill(path: Path) -> None:
+    """SIGKILL to everything in the cgroup and below it, at once. Nothing happens when it is gone."""
+    with contextlib.suppress(FileNotFoundError, OSError):
+        (path / _KILL).write_text("1")
+
+
+def is_populated(path: Path) -> bool:
+    """Whether a process, other than a zombie, is in the cgroup or below it."""
+    try:
+        return "populated 1" in (path / "cgroup.events").read_text()
+    except OSError:  # it is gone
+        return False
+
+
+def pids(path: Path) -> set[int]:
+    """The processes in the cgroup and below it, as they are right now."""
+    found: set[int] = set()
+    for folder, _, _ in os.walk(path):
+        with contextlib.suppress(OSError):
+            found.update(int(line) for line in (Path(folder) / _PROCS).read_text().split())
+    return found
+
+
+def remove(path: Path) -> bool:
+    """Remove the directory and those that a run has made in it; False when something is in there still (EBUSY)."""
+    for folder, _, _ in os.walk(path, topdown=False):
+        try:
+            Path(folder).rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True
+
+
+def _own() -> Path | NoCgroup:
+    """The directory of the cgroup that this process is in, wherever cgroup2 is mounted (a hybrid host has it elsewhere)."""
+    try:
+        inside = next(
+            line.removeprefix("0::") for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")
+        )
+    except (OSError, StopIteration):
+        return NoCgroup("this process is in no cgroup2 hierarchy")
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split()  # proc_pid_mountinfo(5): id, parent, device, root, mount point, options …
+        if right.split()[0] != "cgroup2":
+            continue
+        try:
+            below = Path(inside).relative_to(_unescape(fields[3]))
+        except ValueError:
+            continue
+        return Path(_unescape(fields[4])) / below
+    return NoCgroup("cgroup2 is not mounted where this process is")
+
+
+def _try_to_enter(base: Path) -> str | None:
+    """Why a child of this process cannot enter `base`, or None. Must be called while there is one thread."""
+    if not (base / _KILL).exists():
+        return "this kernel has no cgroup.kill (Linux 5.14 or newer is needed)"
+    try:
+        procs = open_procs(base)
+    except OSError as error:
+        return f"cannot enter a cgroup in `{base.parent}`: {_text(error)}"
+    try:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(procs, b"0")
+            except OSError as error:
+                os._exit(error.errno or 1)
+            finally:
+                os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        os.close(procs)
+    return f"cannot enter a cgroup in `{base.parent}`: {os.strerror(status).lower()}" if status else None
+
+
+def _text(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _unescape(text: str) -> str:
+    """mountinfo writes blanks and backslashes in octal."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -1,0 +1,386 @@
+"""How does the daemon ask its spawner?
+
+Requests go through a bounded queue, replies are matched by number. Whatever the spawner started belongs to this client until
+the caller has it in hand: a caller that was cancelled while it waited leaves no run behind. A spawner that does not answer in
+time is killed, which ends every run; it is never restarted (crash-only: the daemon ends, and systemd starts both anew).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+import sandboxd
+from sandboxd.errors import LoadError
+from sandboxd.policy.model import Allowed, Denied
+from sandboxd.runner import burial, linux
+from sandboxd.runner.process import ExitStatus, Process
+from sandboxd.runner.protocol import (
+    MAX_FDS,
+    Frame,
+    FrameReader,
+    ProtocolError,
+    RunRequest,
+    SpawnerSetup,
+    SpawnFailed,
+    encode,
+    plan_from_json,
+    problems_from_json,
+    to_json,
+)
+
+REPLY_S: Final = 10.0  # a start takes 3 ms, an end 2 s at most; one that hangs in exec (a dead network share) hangs all others
+_START_S: Final = 10.0
+_CLOSE_S: Final = 5.0  # the spawner gives itself 3 s
+_WAITING_MAX: Final = 256
+_READ_BYTES: Final = 65_536
+_BOOTSTRAP: Final = (
+    "import sys; sys.path[:] = sys.argv[3:]; from sandboxd.runner.spawner import main; main(int(sys.argv[1]), int(sys.argv[2]))"
+)
+_spawners: set[int] = set()  # pids of the living spawners of this process, of which there is one outside of tests
+
+
+class SpawnerUnavailable(Exception):
+    """The spawner cannot work on this host, or did not come up."""
+
+
+@asynccontextmanager
+async def open_spawner(setup: SpawnerSetup) -> AsyncIterator[Spawner]:
+    """A spawner for as long as the block runs; at its end every run is over.
+
+    Raises `LoadError` when a policy cannot be used, `SpawnerUnavailable` when the host cannot do what is needed. The death of
+    the spawner does not end the block: `wait_died` tells.
+    """
+    linux.become_subreaper()  # when the spawner dies, what it started comes to us
+    spared = await trio.to_thread.run_sync(burial.other_sessions)
+    process, sock = await _start_process()
+    _spawners.add(process.pid)
+    failure: BaseException | None = None
+    try:
+        spawner = await _greet(setup, sock, process, spared)
+        async with trio.open_nursery() as nursery:  # this spawner's own: its traffic, and runs that nobody waits for any more
+            spawner.attach(nursery)
+            try:
+                yield spawner
+            except BaseException as error:  # raised again below, so that it does not come out in an exception group
+                failure = error
+            with trio.CancelScope(shield=True):
+                await spawner.close()
+            nursery.cancel_scope.cancel()
+    finally:
+        sock.close()
+        with trio.CancelScope(shield=True):
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        _spawners.discard(process.pid)
+    if failure is not None:
+        raise failure
+
+
+@attrs.define(eq=False)
+class _Asked:
+    """A request that waits for its reply. `given_up`: the caller was cancelled."""
+
+    since: float
+    answered: trio.Event = attrs.field(factory=trio.Event)
+    result: Any = None
+    given_up: bool = False
+
+
+class Spawner:
+    """The daemon's side of one spawner process. Made by `open_spawner`; any task may call its methods."""
+
+    def __init__(
+        self,
+        *,
+        process: trio.Process,
+        sock: trio.socket.SocketType,
+        reader: FrameReader,
+        ready: Frame,
+        spared: set[int],
+    ) -> None:
+        self.pid = process.pid
+        self.no_cgroup: str | None = ready["no_cgroup"]  # why runs have no cgroup of their own, which `/readyz` tells
+        self.cgroup = Path(ready["cgroup"]) if ready["cgroup"] else None
+        self._adapters = {
+            name: tuple((adapter, tuple(modes)) for adapter, modes in of) for name, of in ready["adapters"].items()
+        }
+        self._process = process
+        self._sock = sock
+        self._reader = reader
+        self._spared = spared
+        self._outgoing, self._to_send = trio.open_memory_channel[bytes](64)
+        self._slots = trio.Semaphore(_WAITING_MAX)
+        self._asked: dict[int, _Asked] = {}
+        self._next_number = 1
+        self._processes: dict[int, Process] = {}
+        self._nursery: trio.Nursery | None = None
+        self._is_dead = False
+        self._died = trio.Event()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether runs can be started."""
+        return not self._is_dead
+
+    async def wait_died(self) -> None:
+        """Until the spawner is dead and everything that it had started has been ended."""
+        await self._died.wait()
+
+    async def adapters(self) -> Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+        """For each instance the adapters that its policies allow, each with its modes."""
+        return self._adapters
+
+    async def start(self, request: RunRequest) -> Process | Denied | SpawnFailed:
+        """Decide, open the paths and start: the run, or why there is none. A cancelled caller leaves none."""
+        result = await self._request("start", request)
+        assert not isinstance(result, Allowed)  # the spawner starts what it allows, or says why it failed
+        return result
+
+    async def preview(self, request: RunRequest) -> Allowed | Denied | SpawnFailed:
+        """Decide and open the paths, start nothing. `SpawnFailed` only when there is no spawner to ask."""
+        result = await self._request("preview", request)
+        assert not isinstance(result, Process)
+        return result
+
+    async def ask(self, frame: Mapping[str, Any]) -> Frame | None:
+        """One request about a run that is there already; None: the spawner is dead. For `Process`."""
+        reply: Frame | None = await self._call(frame)
+        return reply
+
+    def end_soon(self, process: Process) -> None:
+        """End that run's tree in a task that nobody waits for."""
+        if self._nursery is not None and not self._is_dead:
+            self._nursery.start_soon(process.end_tree)
+
+    def attach(self, nursery: trio.Nursery) -> None:
+        """Begin to talk. Only `open_spawner` calls this."""
+        self._nursery = nursery
+        nursery.start_soon(self._send)
+        nursery.start_soon(self._live)
+        nursery.start_soon(self._watch)
+
+    async def close(self) -> None:
+        """Have the spawner end every run and exit; within five seconds, or it is killed. Only `open_spawner` calls this."""
+        with suppress(OSError):  # it is dead already
+            self._sock.shutdown(socket.SHUT_WR)  # the end of the socket is the order to end everything
+        with trio.move_on_after(_CLOSE_S):
+            await self._died.wait()
+        if not self._died.is_set():
+            self._process.kill()
+            await self._died.wait()
+
+    async def _request(self, do: str, request: RunRequest) -> Process | Allowed | Denied | SpawnFailed:
+        try:
+            result = await self._call({"do": do, "request": to_json(request)})
+        except ProtocolError as error:
+            return SpawnFailed("exec-failed", f"cannot start anything that large: {error}")
+        return SpawnFailed("spawner-died", "cannot start anything: the spawner is dead") if result is None else result
+
+    async def _call(self, frame: Mapping[str, Any]) -> Any:
+        """Queue a request and wait for what became of it; None: the spawner is dead, and what it had started was ended."""
+        number, self._next_number = self._next_number, self._next_number + 1
+        body = encode({**frame, "id": number})
+        await self._slots.acquire()
+        if self._is_dead:
+            self._slots.release()
+            await self._died.wait()
+            return None
+        asked = self._asked[number] = _Asked(trio.current_time())
+        try:
+            await self._outgoing.send(body)
+        except trio.BrokenResourceError:  # it died while this waited for its turn
+            await self._died.wait()
+            return None
+        except BaseException:  # never sent, so nothing can come of it
+            if self._asked.pop(number, None) is not None:
+                self._slots.release()
+            raise
+        try:
+            await asked.answered.wait()
+        except BaseException:
+            asked.given_up = True
+            raise
+        return asked.result
+
+    async def _send(self) -> None:
+        stream = trio.SocketStream(self._sock)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # it is dead, which `_live` sees too
+            async for body in self._to_send:
+                await stream.send_all(body)
+
+    async def _live(self) -> None:
+        """Read until the spawner is gone, then end what it left."""
+        try:
+            await self._receive()
+        except ProtocolError:
+            self._process.kill()
+            raise
+        finally:
+            with trio.CancelScope(shield=True):
+                self._is_dead = True
+                with trio.move_on_after(1.0):
+                    await self._process.wait()
+                if self._process.returncode is None:
+                    self._process.kill()
+                    await self._process.wait()
+                self._to_send.close()
+                if self._process.returncode != 0:  # 0: it has ended everything itself
+                    spared = self._spared | (_spawners - {self.pid})
+                    await trio.to_thread.run_sync(burial.bury, self.cgroup, spared)
+                for fd in self._reader.take_fds():
+                    os.close(fd)
+                for run in list(self._processes.values()):
+                    run.exited(ExitStatus(spawner_died=True))
+                self._processes.clear()
+                for number in list(self._asked):
+                    self._resolve(number, None)
+                self._died.set()
+
+    async def _receive(self) -> None:
+        room = socket.CMSG_SPACE(MAX_FDS * 4)
+        while True:
+            while (received := self._reader.next_frame()) is not None:
+                self._take(*received)
+            try:
+                data, rights, flags, _ = await self._sock.recvmsg(_READ_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+            except OSError:
+                return
+            if not data:
+                return
+            self._reader.feed(data, _fds_in(rights, flags))
+
+    def _take(self, frame: Frame, fds: tuple[int, ...]) -> None:
+        if "exited" in frame:
+            run = self._processes.pop(frame["exited"], None)
+            if run is not None:
+                run.exited(ExitStatus(frame.get("code"), frame.get("signal")))
+            return
+        result: Any = frame
+        if "denied" in frame:
+            result = Denied(problems_from_json(frame["denied"]))
+        elif "failed" in frame:
+            result = SpawnFailed(*frame["failed"])
+        elif "run" in frame:
+            result = self._take_run(frame, fds)
+        elif "plan" in frame:
+            result = Allowed(plan_from_json(frame["plan"]))
+        self._resolve(frame["re"], result)
+
+    def _take_run(self, frame: Frame, fds: tuple[int, ...]) -> Process | SpawnFailed:
+        number = frame["run"]
+        if len(fds) < frame["fds"]:  # this process has no descriptors left: the kernel dropped them
+            for fd in fds:
+                os.close(fd)
+            assert self._nursery is not None
+            self._nursery.start_soon(self._call, {"do": "end", "run": number})
+            return SpawnFailed("start-failed", "cannot take the run's descriptors: the daemon has too many files open")
+        plan = plan_from_json(frame["plan"])
+        run = Process(self, run=number, pid=frame["pid"], plan=plan, digests=frame["digests"], fds=fds)
+        self._processes[number] = run
+        return run
+
+    def _resolve(self, number: int, result: Any) -> None:
+        asked = self._asked.pop(number, None)
+        if asked is None:
+            raise ProtocolError(f"cannot match reply {number}: nothing was asked")
+        self._slots.release()
+        if asked.given_up:
+            if isinstance(result, Process):
+                result.close()
+            return
+        asked.result = result
+        asked.answered.set()
+
+    async def _watch(self) -> None:
+        """A spawner that owes a reply for too long hangs, and nothing but its death can end its runs then."""
+        while not self._is_dead:
+            await trio.sleep(1.0)
+            if any(trio.current_time() - asked.since > REPLY_S for asked in self._asked.values()):
+                self._process.kill()
+                return
+
+
+async def _start_process() -> tuple[trio.Process, trio.socket.SocketType]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs:
+        theirs.set_inheritable(True)
+        # Isolated (-I) and without site (-S): no variable of the daemon's environment and no file in the current directory
+        # decides what code the policy's seat runs. It is told where the packages are.
+        command = [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, str(theirs.fileno()), str(os.getpid()), *_import_path()]
+        try:
+            process = await trio.lowlevel.open_process(
+                command,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise SpawnerUnavailable(f"cannot start the spawner: {error.strerror}") from error
+    return process, trio.socket.from_stdlib_socket(ours)
+
+
+async def _greet(setup: SpawnerSetup, sock: trio.socket.SocketType, process: trio.Process, spared: set[int]) -> Spawner:
+    """Send the setup and read the first word."""
+    reader = FrameReader()
+    with trio.move_on_after(_START_S):
+        try:
+            await trio.SocketStream(sock).send_all(encode({"setup": to_json(_absolute(setup))}))
+            while (received := reader.next_frame()) is None:
+                data = await sock.recv(_READ_BYTES)
+                if not data:
+                    raise SpawnerUnavailable("cannot start the spawner: it ended at once, and its error output says why")
+                reader.feed(data)
+        except (OSError, trio.BrokenResourceError) as error:
+            raise SpawnerUnavailable(f"cannot start the spawner: {error}") from error
+        frame, _ = received
+        if "refused" not in frame:
+            return Spawner(process=process, sock=sock, reader=reader, ready=frame, spared=spared)
+        told = frame["refused"]
+        if "source" in told:
+            raise LoadError(told["source"], problems_from_json(told["problems"]))
+        raise SpawnerUnavailable(f"cannot start the spawner: {told['why']}")
+    raise SpawnerUnavailable(f"cannot start the spawner: no word from it within {_START_S:.0f} s")
+
+
+def _absolute(setup: SpawnerSetup) -> SpawnerSetup:
+    """The spawner's current directory is `/`, so what was meant from here is said in full."""
+    instances = tuple(
+        attrs.evolve(
+            one, root=str(Path(one.root).absolute()), policies=tuple(str(Path(name).absolute()) for name in one.policies)
+        )
+        for one in setup.instances
+    )
+    return attrs.evolve(setup, instances=instances)
+
+
+def _import_path() -> list[str]:
+    """Where this process finds its packages, the one that this code came from first; nothing relative."""
+    home = str(Path(sandboxd.__file__).resolve().parent.parent)
+    return [home, *(entry for entry in sys.path if entry.startswith("/") and entry != home)]
+
+
+def _fds_in(rights: list[tuple[int, int, bytes]], flags: int) -> tuple[int, ...] | None:
+    """The descriptors that came with a message; None: it brought none. A cut list counts as one that came short."""
+    fds: list[int] = []
+    for level, kind, data in rights:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            whole = len(data) - len(data) % 4
+            fds += memoryview(data[:whole]).cast("i")
+    if not fds and not flags & socket.MSG_CTRUNC:
+        return None
+    return tuple(fds)

@@ -1,0 +1,238 @@
+"""How does one run start?
+
+By fork and exec in the single-threaded spawner: only there is it safe to run Python between the two, and only there does
+PR_SET_PDEATHSIG mean the death of the process (it means that of the forking thread). The child becomes what the plan says,
+step by step, and tells the step that failed through a pipe which exec closes; until then nothing counts as started.
+
+umask is 022: what a run writes into the workspace is for the people who share the workspace, who often have another user id
+than the daemon. A program that writes secrets sets its own mode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Literal, NoReturn
+
+import attrs
+from ptyprocess import PtyProcess
+
+from sandboxd.policy.model import LaunchPlan
+from sandboxd.runner import linux
+from sandboxd.runner.protocol import SpawnFailed
+
+ROWS_AND_COLUMNS: Final = (24, 80)  # what a terminal has when nobody sized it (VT100); the detector reckons with the same
+UMASK: Final = 0o022
+_FD_MAX: Final = 1 << 20  # fs.nr_open's default: no descriptor has a higher number
+_EXEC_FAILED: Final = 127
+
+Reason = Literal["program-missing", "exec-failed", "start-failed"]
+Rlimits = tuple[tuple[int, int], ...]
+
+
+@attrs.frozen
+class Launched:
+    """A child that has exec'd. The descriptors belong to the caller; `terminal` or the two pipes are None."""
+
+    pid: int
+    pidfd: int
+    terminal: int | None
+    stdout: int | None
+    stderr: int | None
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """What goes to the daemon, in this order: pidfd, then the terminal, or stdout and stderr."""
+        return tuple(fd for fd in (self.pidfd, self.terminal, self.stdout, self.stderr) if fd is not None)
+
+
+def launch(plan: LaunchPlan, *, rlimits: Rlimits, folder_fd: int, cgroup_fd: int | None) -> Launched | SpawnFailed:
+    """Start the plan's program in the checked folder and return once exec has happened, or say why it has not."""
+    if why := _why_no_program(plan.program):
+        return _failed("program-missing", f"cannot start `{plan.program}`: {why}")
+    try:
+        failure_read, failure_write = os.pipe()
+    except OSError as error:
+        return _failed("start-failed", f"cannot start `{plan.program}`: {_text(error)}")
+    become = _Become(
+        program=plan.program,
+        argv=plan.argv,
+        env=plan.env,
+        rlimits=rlimits,
+        # Python ignores SIGPIPE and SIGXFSZ, and exec hands that down: `yes | head` would never end.
+        signals=tuple(number for number in signal.valid_signals() if signal.getsignal(number) is not signal.SIG_DFL),
+        folder_fd=folder_fd,
+        cgroup_fd=cgroup_fd,
+        failure_fd=failure_write,
+        spawner_pid=os.getpid(),
+    )
+    # A signal that arrives between fork and exec would run the spawner's handler in the child.
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    try:
+        started = _on_terminal(become) if plan.terminal else _on_pipes(become)
+    except OSError as error:
+        return _failed("start-failed", f"cannot start `{plan.program}`: {_text(error)}")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(failure_write)
+        failure = b""
+        while chunk := os.read(failure_read, 4096):  # the end: exec has closed the child's copy
+            failure += chunk
+        os.close(failure_read)
+    if not failure:
+        return started
+    os.waitpid(started.pid, 0)
+    _close(started.fds)
+    reason, _, message = failure.decode("utf-8", "replace").partition("\0")
+    return SpawnFailed(reason, message)
+
+
+@attrs.frozen
+class _Become:
+    """Everything the child needs, ready before the fork."""
+
+    program: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    rlimits: Rlimits
+    signals: tuple[int, ...]
+    folder_fd: int
+    cgroup_fd: int | None
+    failure_fd: int
+    spawner_pid: int
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return tuple(fd for fd in (self.folder_fd, self.cgroup_fd, self.failure_fd) if fd is not None)
+
+    def __call__(self) -> NoReturn:
+        """Turn this forked child into the program."""
+        what: str = "set up the process"
+        reason: Reason = "start-failed"
+        try:
+            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != self.spawner_pid:  # it died before the line above could count
+                os._exit(_EXEC_FAILED)
+            if self.cgroup_fd is not None:
+                what = "enter its cgroup"
+                os.write(self.cgroup_fd, b"0")
+            what = "reset its signals"
+            for number in self.signals:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            what = "enter its working directory"
+            os.fchdir(self.folder_fd)
+            what = "set its limits"
+            os.umask(UMASK)
+            for kind, value in self.rlimits:
+                resource.setrlimit(kind, (value, value))
+            linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+            os.closerange(3, self.failure_fd)
+            os.closerange(self.failure_fd + 1, _FD_MAX)
+            what, reason = "execute it", "exec-failed"
+            os.execve(self.program, self.argv, self.env)  # noqa: S606  # there is no shell to be had here, which is the point
+        except BaseException as error:
+            why = _text(error) if isinstance(error, OSError) else str(error)
+            message = f"{reason}\0cannot start `{self.program}`: cannot {what}: {why}"
+            os.write(self.failure_fd, message.encode("utf-8", "replace"))
+        finally:
+            os._exit(_EXEC_FAILED)
+
+
+def _on_terminal(become: _Become) -> Launched:
+    """A child that leads its own session on a private pty."""
+    try:
+        process = PtyProcess.spawn(
+            [become.program],
+            dimensions=ROWS_AND_COLUMNS,
+            preexec_fn=become,  # it never returns: argv and environment go to exec exactly as the plan has them
+            pass_fds=become.fds,
+        )
+    except BaseException:
+        if os.getpid() != become.spawner_pid:  # raised in the child, before `become`: it must not go on as a second spawner
+            os._exit(_EXEC_FAILED)
+        raise
+    try:
+        return _watched(process.pid, terminal=os.dup(process.fd))
+    except OSError:
+        _end(process.pid)
+        raise
+    finally:
+        # From here on ptyprocess owns nothing: its `close` sleeps, and its `__del__` would kill the child and wait for it.
+        process.fileobj.close()
+        process.closed = True
+        process.fd = -1
+
+
+def _on_pipes(become: _Become) -> Launched:
+    """A child that leads its own session without a terminal: nothing to read, two pipes to write to."""
+    fds: list[int] = []
+    try:
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        fds.append(null)
+        stdout, stdout_write = os.pipe()
+        fds += [stdout, stdout_write]
+        stderr, stderr_write = os.pipe()
+        fds += [stderr, stderr_write]
+        pid = os.fork()
+    except OSError:
+        _close(fds)
+        raise
+    if pid == 0:
+        try:
+            os.setsid()
+            for number, fd in enumerate((null, stdout_write, stderr_write)):
+                os.dup2(fd, number, inheritable=True)
+            become()
+        finally:
+            os._exit(_EXEC_FAILED)
+    _close((null, stdout_write, stderr_write))
+    return _watched(pid, stdout=stdout, stderr=stderr)
+
+
+def _watched(pid: int, *, terminal: int | None = None, stdout: int | None = None, stderr: int | None = None) -> Launched:
+    """The child with a pidfd; without one it cannot be watched, so it is ended."""
+    try:
+        return Launched(pid, os.pidfd_open(pid), terminal, stdout, stderr)
+    except OSError:
+        _close(fd for fd in (terminal, stdout, stderr) if fd is not None)
+        _end(pid)
+        raise
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _why_no_program(program: str) -> str | None:
+    if not Path(program).is_absolute():
+        return "its path is not absolute"
+    try:
+        found = Path(program).stat()
+    except (OSError, ValueError) as error:
+        return _text(error) if isinstance(error, OSError) else str(error)
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no regular file"
+    if not os.access(program, os.X_OK):
+        return "it is not executable for the daemon's user"
+    return None
+
+
+def _failed(reason: Reason, message: str) -> SpawnFailed:
+    return SpawnFailed(reason, message)
+
+
+def _text(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,75 @@
+"""Which kernel calls does the runner need that Python does not offer?
+
+openat2(2) and prctl(2), by ctypes. The library is loaded on import, so a forked child can call `prctl` without importing
+anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+# linux/openat2.h
+RESOLVE_NO_XDEV: Final = 0x01
+RESOLVE_NO_MAGICLINKS: Final = 0x02
+RESOLVE_NO_SYMLINKS: Final = 0x04
+RESOLVE_BENEATH: Final = 0x08
+
+# linux/prctl.h
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_CHILD_SUBREAPER: Final = 36
+PR_SET_NO_NEW_PRIVS: Final = 38
+
+_SYS_OPENAT2: Final = 437  # the same number on every architecture: it is younger than the unified tables
+_AGAIN_TRIES: Final = 8  # openat2(2): EAGAIN when something was renamed at that moment; more would let an attacker stall us
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc.prctl.restype = ctypes.c_int
+
+
+def openat2(folder_fd: int, path: str, flags: int, *, resolve: int) -> int:
+    """A descriptor (close-on-exec) of `path` below the folder; `OSError` as the kernel says."""
+    name = os.fsencode(path)
+    if b"\0" in name:  # C would read the text up to there, and open another file
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    how = struct.pack("=QQQ", flags | os.O_CLOEXEC, 0, resolve)
+    code = errno.EAGAIN
+    for _ in range(_AGAIN_TRIES):
+        fd = int(_libc.syscall(ctypes.c_long(_SYS_OPENAT2), ctypes.c_int(folder_fd), name, how, ctypes.c_size_t(len(how))))
+        if fd >= 0:
+            return fd
+        code = ctypes.get_errno()
+        if code not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(code, os.strerror(code), path)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one attribute of this process (of this thread, for PR_SET_PDEATHSIG)."""
+    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def become_subreaper() -> None:
+    """Orphaned descendants of this process become its children, instead of init's."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def why_no_openat2() -> str | None:
+    """Why paths cannot be opened without races on this kernel, or None."""
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.close(openat2(root, ".", os.O_PATH | os.O_DIRECTORY, resolve=RESOLVE_BENEATH))
+    except OSError as error:
+        return f"openat2 does not work here ({error.strerror}; Linux 5.6 or newer, and no filter against it, is needed)"
+    finally:
+        os.close(root)
+    if not Path("/proc/self/fd").is_dir():
+        return "/proc is not mounted"
+    return None

@@ -1,0 +1,168 @@
+"""What do the daemon and its spawner say to each other?
+
+A stream socket, frames of a 4-byte length (big endian) and a JSON object. Descriptors travel as SCM_RIGHTS with the first
+byte of their frame; its `fds` says how many. A stream, not SOCK_SEQPACKET: that one queues ten datagrams, which a burst of
+starts overruns, and bounds a message below what exec can carry.
+
+Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end", "id": n, …}`. Spawner to daemon: `ready` or
+`refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was reaped.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from sandboxd.errors import Problem
+from sandboxd.policy.adapter import AdapterCommand
+from sandboxd.policy.model import CheckedPath, Isolation, LaunchPlan, Limits, PromptRules
+
+# exec carries at most 6 MiB of strings (3/4 of _STK_LIM, linux/exec.c), 2 MiB with the usual 8 MiB stack. JSON needs six bytes
+# for a control character, so this holds every real environment and most silly ones.
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+MAX_FDS: Final = 3  # pidfd and a terminal, or pidfd and two pipes
+_HEADER: Final = struct.Struct("!I")
+
+Frame = dict[str, Any]
+
+
+class ProtocolError(Exception):
+    """The other side sent what it never sends: a bug, or somebody else's process."""
+
+
+@attrs.frozen
+class InstanceSetup:
+    """A workspace: its root, the name that clients see for it, and the files of the policies that are active there."""
+
+    id: str
+    root: str
+    shown: str = "/workspace"
+    policies: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class SpawnerSetup:
+    """All that the spawner is told, once, before the first request.
+
+    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there.
+    """
+
+    instances: tuple[InstanceSetup, ...]
+    programs: Mapping[str, str]
+    isolation: Isolation = "none"
+    cgroup: str | None = None
+
+
+@attrs.frozen
+class RunRequest:
+    """One adapter command for one instance. `message_text` is what the run finds in its environment."""
+
+    task_id: str
+    context_id: str
+    instance: str
+    command: AdapterCommand
+    message_text: str = attrs.field(repr=lambda text: f"<{len(text)} characters>")
+
+
+@attrs.frozen
+class SpawnFailed:
+    """The policy said yes and the run did not start; nothing of it is left.
+
+    `reason` is stable: `program-missing`, `exec-failed`, `start-failed` (the host has no more processes or descriptors, or the
+    working directory cannot be entered), `spawner-died`, `internal`.
+    """
+
+    reason: str
+    message: str
+
+
+def encode(frame: Mapping[str, Any]) -> bytes:
+    """The bytes of one frame; `ProtocolError` when it is too large for any reader."""
+    body = json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    if len(body) > MAX_FRAME_BYTES:
+        raise ProtocolError(f"cannot send a frame of {len(body)} bytes: at most {MAX_FRAME_BYTES} are allowed")
+    return _HEADER.pack(len(body)) + body
+
+
+class FrameReader:
+    """Bytes and descriptors in, frames out. One for each connection, owned by whoever reads from it."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._fds: deque[tuple[int, ...]] = deque()
+
+    def feed(self, data: bytes, fds: Sequence[int] | None = None) -> None:
+        """Add what one `recvmsg` returned; `fds` None: the message brought no descriptors (empty: they were lost)."""
+        self._buffer += data
+        if fds is not None:
+            self._fds.append(tuple(fds))
+
+    def next_frame(self) -> tuple[Frame, tuple[int, ...]] | None:
+        """The next whole frame with its descriptors, fewer than it names if the kernel could not deliver them."""
+        if len(self._buffer) < _HEADER.size:
+            return None
+        (size,) = _HEADER.unpack_from(self._buffer)
+        if size > MAX_FRAME_BYTES:
+            raise ProtocolError(f"cannot read a frame of {size} bytes: at most {MAX_FRAME_BYTES} are allowed")
+        if len(self._buffer) < _HEADER.size + size:
+            return None
+        body = bytes(self._buffer[_HEADER.size : _HEADER.size + size])
+        del self._buffer[: _HEADER.size + size]
+        try:
+            frame = json.loads(body.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError(f"cannot read a frame: {error}") from error
+        if not isinstance(frame, dict):
+            raise ProtocolError("cannot read a frame: it is no object")
+        fds = self._fds.popleft() if frame.get("fds") and self._fds else ()
+        return frame, fds
+
+    def take_fds(self) -> tuple[int, ...]:
+        """Descriptors that arrived and belong to no frame yet: the reader stops and has to close them."""
+        left = tuple(fd for fds in self._fds for fd in fds)
+        self._fds.clear()
+        return left
+
+
+def to_json(value: Any) -> Any:
+    """A value of this file, or a plan, as JSON takes it."""
+    return attrs.asdict(value)
+
+
+def setup_from_json(frame: Mapping[str, Any]) -> SpawnerSetup:
+    """The inverse of `to_json`."""
+    instances = tuple(InstanceSetup(**{**one, "policies": tuple(one["policies"])}) for one in frame["instances"])
+    return SpawnerSetup(instances, dict(frame["programs"]), frame["isolation"], frame["cgroup"])
+
+
+def request_from_json(frame: Mapping[str, Any]) -> RunRequest:
+    """The inverse of `to_json`."""
+    command = frame["command"]
+    return RunRequest(**{**frame, "command": AdapterCommand(**{**command, "command": tuple(command["command"])})})
+
+
+def plan_from_json(frame: Mapping[str, Any]) -> LaunchPlan:
+    """The inverse of `to_json`."""
+    prompts = frame["prompts"]
+    made = {
+        "paths": tuple(CheckedPath(**path) for path in frame["paths"]),
+        "limits": Limits(**frame["limits"]),
+        "prompts": PromptRules(**{**prompts, "detectors": tuple(prompts["detectors"])}),
+    }
+    lists = {name: tuple(value) for name, value in frame.items() if isinstance(value, list | tuple) and name != "paths"}
+    return LaunchPlan(**{**frame, **lists, **made})
+
+
+def problems_to_json(problems: Sequence[Problem]) -> list[Any]:
+    """Reasons, one triple each."""
+    return [[problem.field, problem.reason, problem.keyword] for problem in problems]
+
+
+def problems_from_json(triples: Sequence[Sequence[str]]) -> tuple[Problem, ...]:
+    """The inverse of `problems_to_json`."""
+    return tuple(Problem(*triple) for triple in triples)

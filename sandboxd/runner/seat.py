@@ -1,0 +1,112 @@
+"""May that request run, and in which folder exactly?
+
+The policy's seat, inside the spawner: the policies are read once, at start, from files that only root or the daemon's user can
+have written; the roots are opened once. A root that is missing then is looked for again with each request, so a workspace that
+is mounted late needs no restart; one that was opened is never looked up by name again.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import attrs
+
+from sandboxd import packs
+from sandboxd.errors import LoadError, Problem
+from sandboxd.policy.decide import Subject, decide
+from sandboxd.policy.load import check_together, load_policy
+from sandboxd.policy.model import Denied, LaunchPlan, Policy
+from sandboxd.runner import limits, paths
+from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
+
+
+@attrs.frozen
+class Admitted:
+    """The plan, a descriptor of its working directory (the caller closes it), and sha256 of each file that was checked."""
+
+    plan: LaunchPlan
+    folder_fd: int
+    digests: dict[str, str]
+
+
+class Seat:
+    """Decides for every instance. `LoadError` names every policy file that cannot be used."""
+
+    def __init__(self, setup: SpawnerSetup, controllers: frozenset[str]) -> None:
+        self._setup = setup
+        self._controllers = controllers
+        self._instances = {instance.id: _Instance(instance) for instance in setup.instances}
+
+    def admit(self, request: RunRequest) -> Admitted | Denied:
+        """Decide, then open the paths: everything that starting needs, or every reason against it."""
+        instance = self._instances.get(request.instance)
+        if instance is None:
+            return Denied((Problem("instance", f"no instance `{request.instance}` is configured", "instance"),))
+        subject = Subject(
+            instance=request.instance,
+            task_id=request.task_id,
+            context_id=request.context_id,
+            message_text=request.message_text,
+            root_shown=instance.setup.shown,
+            root_real=instance.root_real,
+            programs=self._setup.programs,
+            isolation=self._setup.isolation,
+        )
+        decision = decide(instance.policies, request.command, subject)
+        if isinstance(decision, Denied):
+            return decision
+        root = instance.open_root()
+        if isinstance(root, Problem):
+            return Denied((root,))
+        opened = paths.open_all(root, decision.plan.cwd, decision.plan.paths)
+        if isinstance(opened, tuple):
+            return Denied(opened)
+        said = limits.notes(decision.plan.limits, self._controllers)
+        plan = attrs.evolve(decision.plan, isolation_notes=(*decision.plan.isolation_notes, *said))
+        return Admitted(plan, opened.folder_fd, opened.digests)
+
+    def adapters(self) -> dict[str, list[list[object]]]:
+        """For each instance the adapters that its policies allow, each with its modes."""
+        return {
+            name: [[policy.adapter, list(policy.modes)] for policy in instance.policies]
+            for name, instance in self._instances.items()
+        }
+
+
+class _Instance:
+    """One instance: its policies, and its root once it could be opened."""
+
+    def __init__(self, setup: InstanceSetup) -> None:
+        self.setup = setup
+        self.root_real = os.path.realpath(setup.root)
+        self.policies = _load_all(setup.policies)
+        self._root_fd: int | None = None
+        self.open_root()
+
+    def open_root(self) -> int | Problem:
+        """The root's descriptor, or why there is none."""
+        if self._root_fd is None:
+            try:
+                self._root_fd = paths.open_root(self.setup.root)
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                return Problem("instance", f"cannot open the root of instance `{self.setup.id}`: {why}", "root")
+        return self._root_fd
+
+
+def _load_all(files: tuple[str, ...]) -> tuple[Policy, ...]:
+    policies: list[Policy] = []
+    problems: list[Problem] = []
+    for name in files:
+        try:
+            file = packs.read(Path(name))
+            policies.append(load_policy(str(file.path), file.text, file.digest))
+        except LoadError as error:
+            if len(files) == 1:
+                raise
+            problems += [attrs.evolve(problem, field=f"{error.source}: {problem.field}") for problem in error.problems]
+    problems += check_together(policies)
+    if problems:
+        raise LoadError(", ".join(files), problems)
+    return tuple(policies)

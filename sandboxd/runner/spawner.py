@@ -1,0 +1,367 @@
+"""Which process starts the runs, and ends them?
+
+A small process with one thread, a fresh interpreter started with the daemon. It takes requests over one socket, decides
+(`seat`), starts (`launch`), reaps, and ends (`tree`, `cgroup`). It is the only one that starts a task's command, so whoever
+took over the HTTP side could start only what the operator's policies allow.
+
+Crash-only: when the daemon is gone (end of the socket, or its pidfd) it ends every run and exits; when it dies itself, leaders
+die with it (PR_SET_PDEATHSIG) and the daemon ends the rest (`burial`). If both are killed at the same moment, what is no leader
+and in no cgroup that somebody else kills (systemd does, with the unit) can survive.
+
+Signals do not end it: a terminal's Ctrl-C and `systemctl stop` are for the daemon, which ends it by closing the socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from sandboxd.errors import LoadError
+from sandboxd.policy.model import Denied
+from sandboxd.runner import cgroup, limits, linux, tree
+from sandboxd.runner.launch import Launched, launch
+from sandboxd.runner.outbox import Outbox
+from sandboxd.runner.protocol import (
+    Frame,
+    FrameReader,
+    ProtocolError,
+    SpawnFailed,
+    problems_to_json,
+    request_from_json,
+    setup_from_json,
+    to_json,
+)
+from sandboxd.runner.seat import Admitted, Seat
+from sandboxd.runner.tree import Tree
+
+END_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms, a sweep 25 to 40 ms; what is left after this hangs in the kernel
+_LAST_END_S: Final = 3.0
+_TICK_S: Final = 0.005  # while something is being ended
+_LOOK_S: Final = 1.0  # how often a run without a cgroup is looked at, so that its orphans are known again
+_READ_BYTES: Final = 65_536
+_IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class _Refused(Exception):
+    """The spawner cannot work here; the daemon is told why."""
+
+
+@attrs.define(eq=False)
+class _Run:
+    number: int
+    tree: Tree
+    cgroup: Path | None
+    asked_by: list[int] = attrs.field(factory=list)  # requests that wait for its end
+    end_by: float = 0.0
+
+
+def main(socket_fd: int, daemon_pid: int) -> None:
+    """Serve the daemon at the other end of the socket until it is gone."""
+    _keep_standard_descriptors()
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    sock = socket.socket(fileno=socket_fd)
+    sock.set_inheritable(False)
+    reader = FrameReader()
+    try:
+        setup = _read_setup(sock, reader)
+        if setup is None:
+            return
+        spawner = _start(setup, sock, reader, daemon_pid)
+    except (_Refused, LoadError) as error:
+        outbox = Outbox(sock)
+        outbox.put({"refused": _told(error)})
+        outbox.flush()
+        return
+    try:
+        spawner.serve()
+    finally:
+        spawner.end_everything()
+
+
+def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
+    wanted = setup_from_json(setup)
+    if wanted.isolation != "none":
+        raise _Refused(f"isolation level `{wanted.isolation}` does not exist in this version, only `none` does")
+    if why := linux.why_no_openat2():
+        raise _Refused(why)
+    linux.become_subreaper()
+    try:
+        daemon = os.pidfd_open(daemon_pid)
+    except OSError as error:
+        raise _Refused("the daemon is gone") from error
+    if os.getppid() != daemon_pid:
+        raise _Refused("the daemon is gone")
+    base = cgroup.make_base(wanted.cgroup)
+    controllers = frozenset[str]() if isinstance(base, cgroup.NoCgroup) else cgroup.use_controllers(base)
+    try:
+        seat = Seat(wanted, controllers)
+    except LoadError:
+        if isinstance(base, Path):
+            cgroup.remove(base)
+        raise
+    return _Spawner(seat, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers)
+
+
+class _Spawner:
+    """The loop: everything that changes here is changed by its one thread."""
+
+    def __init__(
+        self,
+        seat: Seat,
+        *,
+        sock: socket.socket,
+        reader: FrameReader,
+        daemon: int,
+        base: Path | cgroup.NoCgroup,
+        controllers: frozenset[str],
+    ) -> None:
+        self._seat = seat
+        self._sock = sock
+        self._reader = reader
+        self._daemon = daemon
+        self._base = base if isinstance(base, Path) else None
+        self._controllers = controllers
+        self._outbox = Outbox(sock)
+        self._runs: dict[int, _Run] = {}
+        self._next_number = 1
+        self._look_at = 0.0
+        self._pid = os.getpid()
+        why = None if isinstance(base, Path) else base.why
+        self._outbox.put({"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "adapters": self._seat.adapters()})
+
+    def serve(self) -> None:
+        """Until the daemon is gone."""
+        self._sock.setblocking(False)
+        wake, self._woken = socket.socketpair()
+        wake.setblocking(False)
+        self._woken.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # without a handler the wake-up does not happen
+        signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
+        gc.collect()
+        gc.freeze()  # a fork copies fewer pages
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        poll.register(self._daemon, select.POLLIN)
+        is_daemon_alive = True
+        while is_daemon_alive:
+            frame = None if self._outbox.is_full else self._reader.next_frame()
+            wants_more = frame is None and not self._outbox.is_full
+            mask = (select.POLLIN if wants_more else 0) | (0 if self._outbox.is_empty else select.POLLOUT)
+            poll.register(self._sock, mask)
+            events = dict(poll.poll(0 if frame else self._timeout_ms()))
+            if wake.fileno() in events:
+                with contextlib.suppress(BlockingIOError):
+                    wake.recv(4096)
+            self._reap()
+            if frame is not None:
+                self._answer(frame[0])
+            elif events.get(self._sock.fileno(), 0) & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                is_daemon_alive = self._receive()
+            self._look()
+            self._end_some()
+            is_daemon_alive = is_daemon_alive and self._daemon not in events and self._flush()
+
+    def end_everything(self) -> None:
+        """SIGKILL to all that is left below this process, until nothing is or nothing more can be done."""
+        signal.set_wakeup_fd(-1)
+        trees = [run.tree for run in self._runs.values()]
+        deadline = time.monotonic() + _LAST_END_S
+        while time.monotonic() < deadline:
+            if self._base is not None:
+                cgroup.kill(self._base)
+            tree.sweep(trees, trees, self._pid)
+            self._reap()
+            left = tree.members(trees, trees, self._pid)
+            if not left and (self._base is None or cgroup.remove(self._base)):
+                break
+            time.sleep(_TICK_S)
+
+    def _receive(self) -> bool:
+        try:
+            data = self._sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self._reader.feed(data)
+        return bool(data)
+
+    def _flush(self) -> bool:
+        try:
+            self._outbox.flush()
+        except OSError:
+            return False
+        return True
+
+    def _timeout_ms(self) -> int | None:
+        if not self._outbox.is_empty or any(run.asked_by for run in self._runs.values()):
+            return int(_TICK_S * 1000)
+        return int(_LOOK_S * 1000) if any(run.cgroup is None for run in self._runs.values()) else None
+
+    def _answer(self, frame: Frame) -> None:
+        match frame["do"]:
+            case "start" | "preview":
+                self._admit(frame)
+            case "signal":
+                run = self._runs.get(frame["run"])
+                for proc in self._members(run) if run else ():
+                    tree.send(proc, signal.Signals[frame["signal"]])
+                    tree.send(proc, signal.SIGCONT)  # what is stopped hears nothing else
+                self._outbox.put({"re": frame["id"]})
+            case "end":
+                run = self._runs.get(frame["run"])
+                if run is None:
+                    self._outbox.put({"re": frame["id"], "left": []})
+                    return
+                run.asked_by.append(frame["id"])
+                run.end_by = time.monotonic() + END_S
+            case other:
+                raise ProtocolError(f"cannot do `{other}`: unknown")
+
+    def _admit(self, frame: Frame) -> None:
+        reply: dict[str, Any] = {"re": frame["id"]}
+        try:
+            admitted = self._seat.admit(request_from_json(frame["request"]))
+        except Exception as error:  # one request that trips a bug must not end everybody's runs
+            self._outbox.put({**reply, "failed": ["internal", f"cannot decide: {error!r}"]})
+            return
+        if isinstance(admitted, Denied):
+            self._outbox.put({**reply, "denied": problems_to_json(admitted.reasons)})
+            return
+        reply |= {"plan": to_json(admitted.plan), "digests": admitted.digests}
+        try:
+            if frame["do"] == "preview":
+                self._outbox.put(reply)
+                return
+            started = self._launch(admitted, frame["request"]["task_id"])
+        finally:
+            os.close(admitted.folder_fd)
+        if isinstance(started, SpawnFailed):
+            self._outbox.put({"re": frame["id"], "failed": [started.reason, started.message]})
+            return
+        run, launched = started
+        self._outbox.put({**reply, "run": run.number, "pid": launched.pid}, launched.fds)
+
+    def _launch(self, admitted: Admitted, task_id: str) -> tuple[_Run, Launched] | SpawnFailed:
+        plan, on = admitted.plan, self._controllers
+        path: Path | None = None
+        procs: int | None = None
+        try:
+            if self._base is not None:
+                path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on))
+                procs = cgroup.open_procs(path)
+            started = launch(plan, rlimits=limits.rlimits(plan.limits, on), folder_fd=admitted.folder_fd, cgroup_fd=procs)
+        except OSError as error:
+            started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {error.strerror or error}")
+        finally:
+            if procs is not None:
+                os.close(procs)
+        if isinstance(started, SpawnFailed):
+            if path is not None:
+                cgroup.remove(path)
+            return started
+        run = _Run(self._next_number, Tree.of(task_id, started.pid), path)
+        self._next_number += 1
+        self._runs[run.number] = run
+        return run, started
+
+    def _reap(self) -> None:
+        leaders = {run.tree.leader: run for run in self._runs.values() if run.tree.leader_alive}
+        for pid, status in _reaped():
+            run = leaders.get(pid)
+            if run is None:  # an orphan
+                continue
+            run.tree.leader_alive = False
+            code = os.waitstatus_to_exitcode(status)
+            ending = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
+            self._outbox.put({"exited": run.number, **ending})
+
+    def _look(self) -> None:
+        """Remember who is below whom, for the time when parents are gone."""
+        now = time.monotonic()
+        if now >= self._look_at and any(run.cgroup is None for run in self._runs.values()):
+            self._look_at = now + _LOOK_S
+            tree.sort_out([run.tree for run in self._runs.values()], tree.look_at_all(), self._pid)
+
+    def _members(self, run: _Run) -> list[tree.Proc]:
+        trees = [each.tree for each in self._runs.values()]
+        found = {proc.pid: proc for proc in tree.members(trees, [run.tree], self._pid)}
+        inside = cgroup.pids(run.cgroup) if run.cgroup is not None else set()
+        found |= {pid: proc for pid in inside - found.keys() if (proc := tree.look(pid)) is not None and not proc.is_zombie}
+        return list(found.values())
+
+    def _end_some(self) -> None:
+        """One pass over the runs that are being ended; answers for those that are gone, or cannot be."""
+        ending = [run for run in self._runs.values() if run.asked_by]
+        if not ending:
+            return
+        for run in ending:
+            if run.cgroup is not None:
+                cgroup.kill(run.cgroup)
+        trees = [run.tree for run in self._runs.values()]
+        tree.sweep(trees, [run.tree for run in ending], self._pid)
+        self._reap()
+        owners = tree.sort_out(trees, tree.look_at_all(), self._pid)
+        for run in ending:
+            left = [proc for proc, whose in owners.items() if tree.may_end(proc, whose, [run.tree], trees)]
+            is_gone = not left and not run.tree.leader_alive and (run.cgroup is None or cgroup.remove(run.cgroup))
+            if not is_gone and time.monotonic() < run.end_by:
+                continue
+            for request in run.asked_by:
+                self._outbox.put({"re": request, "left": sorted(proc.pid for proc in left)})
+            run.asked_by.clear()
+            if is_gone:
+                del self._runs[run.number]
+
+
+def _read_setup(sock: socket.socket, reader: FrameReader) -> Frame | None:
+    while True:
+        frame = reader.next_frame()
+        if frame is not None:
+            return frame[0]["setup"]  # type: ignore[no-any-return]
+        data = sock.recv(_READ_BYTES)
+        if not data:
+            return None
+        reader.feed(data)
+
+
+def _told(error: _Refused | LoadError) -> Frame:
+    if isinstance(error, LoadError):
+        return {"source": error.source, "problems": problems_to_json(error.problems)}
+    return {"why": str(error)}
+
+
+def _reaped() -> Iterator[tuple[int, int]]:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+
+
+def _keep_standard_descriptors() -> None:
+    """A descriptor below 3 would be taken for a standard stream, or closed over, in a child."""
+    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
+        os.set_inheritable(fd, True)
+    os.close(fd)

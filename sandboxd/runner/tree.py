@@ -1,0 +1,184 @@
+"""Which processes belong to a run, and how are they ended?
+
+The spawner is a subreaper, so everything that a run starts stays a descendant of the spawner, whatever session it makes. Below
+a living leader that says it all. A process whose parents are gone becomes the spawner's own child, and is given to a run by
+what it cannot take off (its session, or that it was seen below the leader earlier), and failing that by the task id in its
+environment, which it can. One that cannot be given to any run is ended with the last run that may have started it.
+
+What is promised without a cgroup: everything that a run left behind is found and ended unless it forks faster than it is
+looked for, for as long as the sweep may last; a process that hides whose it is may outlive its run until the others that were
+there with it have ended; nothing outlives the spawner for longer than its last sweep. With a cgroup (`cgroup`) one write ends
+everything in it, and this sweep finds only what moved out of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+MARKER: Final = "AIWG_A2A_TASK_ID"
+_ENVIRON_MAX_BYTES: Final = 8 * 1024 * 1024  # more than exec carries
+_QUICK_PASSES: Final = 200  # 20 to 50 µs each: what re-forks as it dies is outrun, and other runs wait 10 ms at most
+
+
+@attrs.frozen
+class Proc:
+    """One line of /proc: `started` (clock ticks since boot) tells a process from a later one with the same pid."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int
+    is_zombie: bool
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What no other process ever has."""
+        return self.pid, self.started
+
+
+@attrs.define(eq=False)
+class Tree:
+    """A run's processes, as far as they are known. Changed by the spawner's one thread only.
+
+    `leader_alive`: not reaped yet, so no other process can have its pid.
+    """
+
+    task_id: str
+    leader: int
+    started: int
+    leader_alive: bool = True
+    sessions: set[int] = attrs.field(factory=set)
+    seen: set[tuple[int, int]] = attrs.field(factory=set)
+
+    @classmethod
+    def of(cls, task_id: str, leader: int) -> Tree:
+        """The tree of a leader that was just started, and not reaped."""
+        found = look(leader)
+        return cls(task_id, leader, found.started if found else 0, sessions={leader})
+
+
+def look(pid: int) -> Proc | None:
+    """That process, or None when there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold anything; proc_pid_stat(5) counts from 3
+    return Proc(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in b"ZX")
+
+
+def look_at_all() -> dict[int, Proc]:
+    """Every process that this user may see."""
+    # A name at a time, not Path.iterdir: this is read again and again while a tree is being ended.
+    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+    return {proc.pid: proc for proc in found if proc is not None}
+
+
+def descendants(procs: Mapping[int, Proc], of: int) -> Iterator[tuple[Proc, Proc]]:
+    """Each descendant, with the child of `of` that it descends from (a child with itself)."""
+    below: dict[int, list[Proc]] = {}
+    for proc in procs.values():
+        below.setdefault(proc.parent, []).append(proc)
+    for child in below.get(of, ()):
+        pending = [child]
+        while pending:
+            proc = pending.pop()
+            yield proc, child
+            pending += below.get(proc.pid, ())
+
+
+def sort_out(trees: Collection[Tree], procs: Mapping[int, Proc], spawner: int) -> dict[Proc, Tree | None]:
+    """Every living descendant of the spawner with the run that it belongs to (None: nobody knows).
+
+    Remembers in each tree what was found, so that it is known again when its parents are gone.
+    """
+    leaders = {tree.leader: tree for tree in trees if tree.leader_alive}
+    owners: dict[int, Tree | None] = {}
+    found: dict[Proc, Tree | None] = {}
+    for proc, child in descendants(procs, spawner):
+        if child.pid not in owners:
+            owners[child.pid] = leaders.get(child.pid) or owner(trees, child)
+        if not proc.is_zombie:
+            found[proc] = owners[child.pid]
+    for tree in trees:
+        mine = [proc for proc, whose in found.items() if whose is tree]
+        tree.seen = {proc.key for proc in mine}
+        # Only what is in use: the number of a session that is over can become another run's.
+        tree.sessions = {proc.session for proc in mine} | ({tree.leader} if tree.leader_alive else set())
+    return found
+
+
+def owner(trees: Collection[Tree], orphan: Proc) -> Tree | None:
+    """The run that a process without parents came from."""
+    for tree in trees:
+        if orphan.key in tree.seen or orphan.session in tree.sessions:
+            return tree
+    try:
+        with open(f"/proc/{orphan.pid}/environ", "rb") as file:
+            variables = file.read(_ENVIRON_MAX_BYTES).split(b"\0")
+    except OSError:  # not dumpable, or gone
+        variables = []
+    return next((tree for tree in trees if f"{MARKER}={tree.task_id}".encode() in variables), None)
+
+
+def may_end(orphan: Proc, whose: Tree | None, ending: Collection[Tree], trees: Collection[Tree]) -> bool:
+    """Whether it goes with the runs that are ending: it is theirs, or no other run is left that may have started it."""
+    if whose is not None:
+        return whose in ending
+    return all(tree in ending or tree.started > orphan.started for tree in trees)
+
+
+def members(trees: Collection[Tree], ending: Collection[Tree], spawner: int) -> list[Proc]:
+    """The living processes that go with the runs that are ending."""
+    found = sort_out(trees, look_at_all(), spawner)
+    return [proc for proc, whose in found.items() if may_end(proc, whose, ending, trees)]
+
+
+def sweep(trees: Collection[Tree], ending: Collection[Tree], spawner: int) -> None:
+    """SIGKILL to everything of the runs that are ending, as far as it is seen; look again whether something is left.
+
+    One look at all of /proc, then quick ones at the spawner's own children: where a process re-forks as fast as it is killed,
+    each generation lands there.
+    """
+    for proc in members(trees, ending, spawner):
+        send(proc, signal.SIGKILL)
+    leaders = {tree.leader for tree in trees if tree.leader_alive and tree not in ending}
+    for _ in range(_QUICK_PASSES):
+        orphans = [orphan for pid in _children() if pid not in leaders and (orphan := look(pid)) and not orphan.is_zombie]
+        mine = [orphan for orphan in orphans if may_end(orphan, owner(trees, orphan), ending, trees)]
+        if not mine:
+            break
+        for orphan in mine:
+            os.kill(orphan.pid, signal.SIGKILL)  # our own child, not reaped yet: the pid is still its own
+
+
+def send(proc: Proc, number: int) -> None:
+    """Send a signal to exactly that process, or to nobody when its pid has passed on."""
+    try:
+        pidfd = os.pidfd_open(proc.pid)
+    except OSError:
+        return
+    try:
+        now = look(proc.pid)
+        if now is not None and now.started == proc.started:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(pidfd, number)
+    finally:
+        os.close(pidfd)
+
+
+def _children() -> list[int]:
+    """The children of this single-threaded process, where the kernel lists them (CONFIG_PROC_CHILDREN)."""
+    pid = os.getpid()
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
