@@ -11,11 +11,8 @@ import httpx
 import pytest
 import trio
 import trio.testing
-<<<<<<< HEAD
-
-=======
 from quart_trio import QuartTrio
->>>>>>> http
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.errors import InvalidParams
 from sandboxd.http.sse import COMMENT, event_stream, frame, last_event_id
