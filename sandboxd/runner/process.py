@@ -111,11 +111,12 @@ class Process:
 
         Shielded, and bounded: the spawner answers within two seconds or is itself ended, with all that it started.
         """
-        with trio.CancelScope(shield=True):
-            if self._left != ():
+        left = self._left
+        if left != ():
+            with trio.CancelScope(shield=True):
                 reply = await self._control.ask({"do": "end", "run": self._run})
-                self._left = tuple(reply["left"]) if reply is not None else ()
-            return self._left
+            left = self._left = tuple(reply["left"]) if reply is not None else ()
+        return left
 
     def close(self) -> None:
         """Close the descriptors, and have the tree ended if that has not happened. Safe to call twice."""

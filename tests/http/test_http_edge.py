@@ -8,6 +8,7 @@ import httpx
 import quart
 import trio
 from quart_trio import QuartTrio
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.http.edge import Edge
 from tests.http.door_server import read_all, served

@@ -10,6 +10,7 @@ import quart
 import trio
 import trio.testing
 from quart_trio import QuartTrio
+
 from sandboxd import metrics
 from tests.http.door_server import QUICK, read_all, read_answer, served
 

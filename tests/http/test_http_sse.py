@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 from quart_trio import QuartTrio
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.errors import InvalidParams
 from sandboxd.http.sse import COMMENT, event_stream, frame, last_event_id

@@ -1,0 +1,280 @@
+"""How does a command talk to the daemon?
+
+A2A 1.0 over HTTP+JSON, at the unix socket or at a loopback port with a bearer token. No proxy, no redirect: what is sent
+here is meant for this host's daemon and nobody else. Every wait is bounded; a stream that breaks is resumed after the last
+sequence number that was seen, so a reader misses nothing and sees nothing twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final
+from urllib.parse import quote
+
+import attrs
+import httpx
+
+from sandboxd.a2a.extensions import HITL_PROMPT
+from sandboxd.cli.exits import Exit, Failure, of_response
+from sandboxd.cli.facts import TERMINAL_STATES, state_name
+from sandboxd.errors import Problem
+
+_SILENCE_S: Final = 12.0  # the daemon sends a comment every 3 s on an idle stream: four missed, and it is gone
+_RESUMES: Final = 5  # broken streams in a row, without an event between them, before it is given up
+_PAGE: Final = 100  # A2A 1.0, 3.1.4: the largest page
+
+
+@attrs.frozen
+class Address:
+    """Where the daemon is: a unix socket, or a URL with a token. `instance` empty: the default one, at the root."""
+
+    socket: str = ""
+    url: str = ""
+    token: str = attrs.field(default="", repr=False)
+    instance: str = ""
+
+    def __str__(self) -> str:
+        return self.url or self.socket
+
+
+@attrs.frozen
+class News:
+    """One event of a stream; `seq` is its number on the task, where the daemon gave one."""
+
+    seq: int | None
+    item: Mapping[str, Any]
+
+
+class Daemon:
+    """One connection to the daemon; every method raises `Failure` with the exit code that fits."""
+
+    def __init__(self, address: Address, *, timeout_s: float = 30.0) -> None:
+        # Without https there is nothing to verify, and loading the certificates takes longer than the request.
+        transport = httpx.HTTPTransport(uds=address.socket or None, verify=address.url.startswith("https:"))
+        headers = {"A2A-Version": "1.0", "A2A-Extensions": HITL_PROMPT, "Accept": "application/json"}
+        if address.token:
+            headers["Authorization"] = f"Bearer {address.token}"
+        self.address = address
+        self._prefix = f"/agents/{quote(address.instance, safe='')}" if address.instance else ""
+        self._http = httpx.Client(
+            base_url=address.url or "http://sandboxd",
+            transport=transport,
+            headers=headers,
+            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 5.0)),
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._http.close()
+
+    def task(self, task_id: str) -> Mapping[str, Any]:
+        """The task, by its whole id."""
+        return self._ask(f"show task `{task_id}`", "GET", f"/tasks/{_segment(task_id)}")
+
+    def tasks(self, *, state: str = "", limit: int = 1000, history: bool = False) -> list[Mapping[str, Any]]:
+        """Up to `limit` tasks, newest change first, page by page. `state`: the wire's spelling."""
+        found: list[Mapping[str, Any]] = []
+        token = ""
+        while len(found) < limit:
+            query = {"pageSize": str(min(_PAGE, limit - len(found)))}
+            query |= {"status": state} if state else {}
+            query |= {"pageToken": token} if token else {}
+            query |= {} if history else {"historyLength": "0"}
+            page = self._ask("list tasks", "GET", "/tasks", query=query)
+            found += [task for task in page.get("tasks", []) if isinstance(task, Mapping)]
+            token = str(page.get("nextPageToken", ""))
+            if not token:
+                break
+        return found
+
+    def send(self, message: Mapping[str, Any], *, what: str) -> Mapping[str, Any]:
+        """Send a message without waiting for the task's end; the task as it then stands."""
+        body = {"message": message, "configuration": {"returnImmediately": True, "historyLength": 0}}
+        answer = self._ask(what, "POST", "/message:send", body=body)
+        task = answer.get("task")
+        return task if isinstance(task, Mapping) else answer
+
+    def cancel(self, task_id: str, reason: str) -> Mapping[str, Any]:
+        """Cancel the task; the task as it then stands."""
+        body: dict[str, Any] = {"id": task_id}
+        if reason:
+            body["metadata"] = {"reason": reason}
+        return self._ask(f"cancel task `{task_id}`", "POST", f"/tasks/{_segment(task_id)}:cancel", body=body)
+
+    def artifact(self, task_id: str, artifact_id: str) -> Iterator[bytes]:
+        """The artifact's kept bytes, piece by piece."""
+        what = f"read artifact `{artifact_id}` of task `{task_id}`"
+        path = f"/tasks/{_segment(task_id)}/artifacts/{_segment(artifact_id)}"
+        with self._reaching(what), self._http.stream("GET", self._prefix + path, headers={"Accept": "*/*"}) as response:
+            if response.status_code != httpx.codes.OK:
+                raise _failure(what, response.status_code, response.read())
+            yield from response.iter_bytes()
+
+    def follow(self, task_id: str, *, after: int) -> Iterator[News]:
+        """The task as it stood at `after`, then every update up to its end, over as many connections as it takes."""
+        what = f"follow task `{task_id}`"
+        seen, broken, is_first = after, 0, True
+        while True:
+            try:
+                for news in self._stream(what, task_id, seen):
+                    if not is_first and news.seq is not None and news.seq <= seen:
+                        continue  # the Task as it stood, again, at the head of a resumed stream
+                    seen, broken, is_first = max(seen, news.seq or 0), 0, False
+                    yield news
+                    if _is_end(news.item):
+                        return
+            except httpx.TransportError as error:
+                if is_first or broken == _RESUMES:
+                    raise _unreachable(what, self.address, error) from error
+            broken += 1
+            if broken > _RESUMES:
+                raise Failure(f"cannot {what}: the stream ended {_RESUMES} times without news", Exit.UNREACHABLE)
+            time.sleep(0.1 * 2**broken)
+
+    def _stream(self, what: str, task_id: str, after: int) -> Iterator[News]:
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
+        timeout = httpx.Timeout(_SILENCE_S, connect=5.0)
+        path = f"{self._prefix}/tasks/{_segment(task_id)}:subscribe"
+        with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+            if response.status_code != httpx.codes.OK:
+                raise _failure(what, response.status_code, response.read())
+            for event in server_sent_events(response.iter_bytes()):
+                if event.kind == "error":
+                    raise _failure(what, 0, event.data.encode())
+                yield News(event.number, _object(what, event.data.encode()))
+
+    def _ask(
+        self,
+        what: str,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
+        with self._reaching(what):
+            response = self._http.request(method, self._prefix + path, params=query, json=body)
+        if not response.is_success:
+            raise _failure(what, response.status_code, response.content)
+        return _object(what, response.content)
+
+    @contextlib.contextmanager
+    def _reaching(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except httpx.TransportError as error:
+            raise _unreachable(what, self.address, error) from error
+
+
+@attrs.frozen
+class ServerSentEvent:
+    """One event of a stream (WHATWG HTML 9.2)."""
+
+    kind: str
+    data: str
+    number: int | None
+
+
+def server_sent_events(pieces: Iterator[bytes]) -> Iterator[ServerSentEvent]:
+    """The events in a stream of bytes.
+
+    Lines end at CR, LF or CR LF and nowhere else: `str.splitlines` would also cut at U+2028 in the middle of JSON text.
+    """
+    kind, data, number = "", list[str](), None
+    for line in _lines(pieces):
+        if not line:
+            if data:
+                yield ServerSentEvent(kind, "\n".join(data), number)
+            kind, data, number = "", [], None
+            continue
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                kind = value
+            case "data":
+                data.append(value)
+            case "id" if value.isascii() and value.isdigit():
+                number = int(value)
+
+
+def _is_end(item: Mapping[str, Any]) -> bool:
+    kind = item.get("task") or item.get("statusUpdate") or {}
+    return state_name(kind.get("status") or {}) in TERMINAL_STATES  # nothing follows a terminal state, not even after a Task
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
+    held = b""
+    for piece in pieces:
+        held += piece
+        *whole, held = held.split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r").decode("utf-8", "replace")
+
+
+def _failure(what: str, status: int, body: bytes) -> Failure:
+    """What an error answer says: google.rpc.Status, with its reason and every field that is wrong."""
+    try:
+        spelled = json.loads(body)
+    except ValueError:
+        spelled = None
+    error = spelled.get("error") if isinstance(spelled, Mapping) else None
+    if not isinstance(error, Mapping):
+        return Failure(f"cannot {what}: the daemon answered HTTP {status}", of_response(status, ""))
+    reason, problems = "", list[Problem]()
+    for detail in error.get("details") or error.get("data") or []:
+        if not isinstance(detail, Mapping):
+            continue
+        reason = str(detail.get("reason") or reason)
+        problems += [
+            Problem(str(it.get("field", "")), str(it.get("description", ""))) for it in detail.get("fieldViolations", [])
+        ]
+        value = detail.get("value")
+        listed = value.get("validation_errors", []) if isinstance(value, Mapping) else []
+        problems += [Problem(str(it.get("path", "")), str(it.get("message", "")), str(it.get("keyword", ""))) for it in listed]
+    message = str(error.get("message", "")) or f"the daemon answered HTTP {status}"
+    if not message.startswith("cannot "):
+        message = f"cannot {what}: {message}"
+    return Failure(message, of_response(status, reason), hint=_HINTS.get(status, ""), problems=problems)
+
+
+_HINTS: Final = {
+    401: "name the file that holds the token: --token-file FILE, or SANDBOXD_TOKEN_FILE",
+    403: "the socket is for root and for the daemon's own user; over TCP a token decides",
+}
+
+
+def _unreachable(what: str, address: Address, error: httpx.TransportError) -> Failure:
+    reason = error.__cause__ or error
+    while reason.__cause__ is not None:
+        reason = reason.__cause__
+    inner = reason.__context__ if reason.__context__ is not None else reason
+    if isinstance(inner, PermissionError):
+        hint = "the socket is for root and for the daemon's own user"
+        return Failure(f"cannot {what}: no permission to open `{address}`", Exit.NOT_ALLOWED, hint=hint)
+    if isinstance(error, httpx.TimeoutException):
+        return Failure(f"cannot {what}: the daemon at `{address}` did not answer in time", Exit.UNREACHABLE)
+    why = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(error)
+    hint = "is it running? Start it with `sandboxd serve`, or say where it is: --socket PATH, or --url URL"
+    return Failure(f"cannot {what}: nobody answers at `{address}` ({why.lower()})", Exit.UNREACHABLE, hint=hint)
+
+
+def _object(what: str, body: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = None
+    if not isinstance(value, Mapping):
+        raise Failure(f"cannot {what}: the daemon's answer is no JSON object")
+    return value
+
+
+def _segment(part: str) -> str:
+    return quote(part, safe="")

@@ -1,0 +1,133 @@
+"""Does what the operator wrote hold?
+
+Config, policies and detector packs, each with its own examples, checked as the daemon checks them at its start. Every problem
+is found in one go; nothing is started and nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from sandboxd import packs
+from sandboxd.config import Config, Instance, load_config
+from sandboxd.detect.load import Pack, load_pack
+from sandboxd.detect.load import check_examples as check_pack_examples
+from sandboxd.errors import LoadError, Problem
+from sandboxd.policy.load import check_examples, check_together, load_policy
+from sandboxd.policy.model import Policy
+
+
+@attrs.frozen
+class Finding:
+    """One thing that was looked at, and everything that is wrong with it; `note` says more where nothing is."""
+
+    what: str
+    name: str
+    problems: tuple[Problem, ...] = ()
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return not self.problems
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding as `--json` prints it."""
+        return {
+            "what": self.what,
+            "name": self.name,
+            "ok": self.holds,
+            "note": self.note,
+            "problems": [{"field": problem.field, "reason": problem.reason} for problem in self.problems],
+        }
+
+
+def of_everything(path: Path | None) -> list[Finding]:
+    """The config and all that it names, and every detector pack of this host; no config: what is shipped."""
+    pack_findings, detectors = of_packs()
+    if path is None:
+        shipped = [of_policy(file, detectors) for file in sorted(packs.shipped("policies").glob("*.toml"))]
+        return [*pack_findings, *[finding for finding, _ in shipped]]
+    return [*of_config(path, detectors), *pack_findings]
+
+
+def of_config(path: Path, detectors: Mapping[str, Pack]) -> list[Finding]:
+    """The config, its programs, its instances and their policies."""
+    try:
+        packs.read(path)  # it grants execution: the daemon takes only a file that nobody else could have written
+        config = load_config(path)
+    except LoadError as error:
+        return [Finding("config", str(path), error.problems)]
+    findings = [Finding("config", str(path))]
+    findings += [Finding("program", name, _program(program), program) for name, program in sorted(config.programs.items())]
+    for instance in config.instances:
+        findings += _of_instance(config, instance, detectors)
+    return findings
+
+
+def of_policy(path: Path, detectors: Mapping[str, Pack]) -> tuple[Finding, Policy | None]:
+    """One policy and its examples; the policy where it loads."""
+    try:
+        file = packs.read(path)
+        policy = load_policy(str(path), file.text, file.digest)
+    except LoadError as error:
+        return Finding("policy", str(path), error.problems), None
+    unknown = [name for name in policy.prompts.detectors if name not in detectors]
+    known = ", ".join(f"`{name}`" for name in detectors) or "none"
+    problems = [
+        Problem("prompts.detectors", f"there is no detector pack `{name}` on this host; known: {known}") for name in unknown
+    ]
+    count = len(policy.examples)
+    note = f"adapter {policy.adapter}, {count} example{'s' if count != 1 else ''} hold, {policy.digest}"
+    return Finding("policy", str(path), (*check_examples(policy), *problems), note), policy
+
+
+def of_packs(extra: Path | None = None) -> tuple[list[Finding], dict[str, Pack]]:
+    """Every detector pack of this host by itself, then their examples with all of them loaded; `extra` joins or replaces."""
+    findings, loaded = [], dict[str, Pack]()
+    try:
+        files = {file.name: file for file in packs.search("detectors")}
+        if extra is not None:
+            files[extra.stem] = packs.read(extra)
+    except LoadError as error:
+        return [Finding("detectors", error.source, error.problems)], {}
+    for name, file in sorted(files.items()):
+        try:
+            loaded[name] = load_pack(str(file.path), file.text)
+        except LoadError as error:
+            findings.append(Finding("detectors", str(file.path), error.problems))
+            continue
+        rules = loaded[name].rules
+        examples = sum(len(rule.asks) + len(rule.silent) for rule in rules)
+        findings.append(Finding("detectors", str(file.path), note=f"{len(rules)} rules, {examples} examples"))
+    return [*findings, _together(list(loaded.values()))], loaded
+
+
+def _together(loaded: Sequence[Pack]) -> Finding:
+    try:
+        problems = check_pack_examples(loaded)
+    except LoadError as error:
+        problems = error.problems
+    return Finding("detectors", "all together", problems, f"every example holds with all {len(loaded)} packs loaded")
+
+
+def _of_instance(config: Config, instance: Instance, detectors: Mapping[str, Pack]) -> list[Finding]:
+    problems = [] if instance.root.is_dir() else [Problem("root", f"`{instance.root}` is no folder on this host")]
+    results = [of_policy(path, detectors) for path in instance.policies]
+    policies = [policy for _, policy in results if policy is not None]
+    problems += check_together(policies)
+    missing = sorted({policy.program for policy in policies} - config.programs.keys())
+    problems += [Problem("policies", f"`[programs]` does not say where `{name}` is, so it cannot run") for name in missing]
+    note = f"root {instance.root}" + ("" if instance.policies else "; no policy: nothing may run here")
+    return [Finding("instance", instance.id, tuple(problems), note), *[finding for finding, _ in results]]
+
+
+def _program(path: str) -> tuple[Problem, ...]:
+    if Path(path).is_file() and os.access(path, os.X_OK):
+        return ()
+    return (Problem("", f"`{path}` is no program that can be run"),)

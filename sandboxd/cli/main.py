@@ -1,0 +1,96 @@
+"""What can be typed after `sandboxd`?
+
+The commands hang together here and nowhere else. Errors of every command end here: `error: cannot …` on stderr, a hint on a
+line of its own, and the code of `exits`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from sandboxd.cli.console import Console, paint
+from sandboxd.cli.exits import Exit, Failure, as_json
+from sandboxd.cli.groups import Group
+from sandboxd.cli.text import shown
+
+COMMANDS: Final = ("serve", "run", "tasks", "prompts", "answer", "check", "explain", "config", "completion")
+
+
+def version() -> str:
+    """The version of the installed package; a checkout that is not installed has none."""
+    try:
+        return importlib.metadata.version("sandboxd")
+    except importlib.metadata.PackageNotFoundError:
+        return "0 (a checkout that is not installed)"
+
+
+@click.group(cls=Group, rooms=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version(), prog_name="sandboxd")
+def cli() -> None:
+    """Run one allowed command for an orchestrator; carry its questions to a person and the answers back.
+
+    \b
+    sandboxd run --mode plan --request PATH   a dry run in this terminal, without a daemon
+    sandboxd serve                            the daemon
+    sandboxd prompts                          what waits for an answer
+    sandboxd answer 3f2c --choice y           answer it
+    """
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code of the process."""
+    given = list(sys.argv[1:] if args is None else args)
+    try:
+        code = cli.main(given, prog_name="sandboxd", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else Exit.DONE
+    except Failure as failure:
+        return _report(failure, wants_json=_wants_json(given))
+    except click.UsageError as error:
+        return _report(_usage(error), wants_json=_wants_json(given))
+    except click.ClickException as error:
+        return _report(Failure(error.format_message()), wants_json=_wants_json(given))
+    except (click.Abort, KeyboardInterrupt):
+        Console.of_process().talk()
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python flushes stdout once more at exit: give that nowhere to fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + 13
+
+
+def _report(failure: Failure, *, wants_json: bool) -> int:
+    console = Console.of_process()
+    if wants_json:
+        print(json.dumps(as_json(failure), separators=(",", ":")), file=console.err)
+        return failure.exit_code
+    print(paint("error:", "red" if console.colour_err else ""), shown(failure.message), file=console.err)
+    for problem in failure.problems:
+        console.talk(f"  {problem}")
+    if failure.hint:
+        print(paint("hint:", "cyan" if console.colour_err else ""), shown(failure.hint), file=console.err)
+    return failure.exit_code
+
+
+def _usage(error: click.UsageError) -> Failure:
+    context = error.ctx
+    path = context.command_path if context else "sandboxd"
+    is_run = path.split()[1:2] == ["run"]
+    message = error.format_message().rstrip(".")
+    what = f"cannot run `{path}`: {message[:1].lower()}{message[1:]}"
+    hint = f"see `{path} --help`"
+    if is_run and isinstance(error, click.NoSuchOption) and error.option_name in ("--yes", "--assume-yes"):
+        hint = "questions are answered one by one: --answer 'PATTERN=TEXT'"
+    return Failure(what, Exit.RUN_REFUSED if is_run else Exit.USAGE, hint=hint)
+
+
+def _wants_json(given: Sequence[str]) -> bool:
+    """Whether errors are to be JSON as well. To `answer`, `--json` is the payload."""
+    return "--json" in given and given[:1] != ["answer"]
