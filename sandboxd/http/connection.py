@@ -131,11 +131,12 @@ class Connection:
     async def _end(self) -> None:
         """Our side is done: say so, and give the client `linger_s` to take it and to stop sending."""
         self._is_lingering = True
-        try:
-            with trio.CancelScope(shield=True):
-                await self._stream.send_eof()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
-            self.abort()
+        async with self._sending:  # a malformed request may come while an earlier one is still answered
+            try:
+                with trio.CancelScope(shield=True):
+                    await self._stream.send_eof()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self.abort()
         self._reading.deadline = trio.current_time() + self._settings.linger_s
 
     def _set_idle(self, idle: bool) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import trio
+from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.extensions import activated, echo
-from sandboxd.errors import TooLarge
+from sandboxd.errors import InvalidRequest, Refusal, TooLarge
 from sandboxd.http.answers import refusal_body, style_of
 
 Message = MutableMapping[str, Any]
@@ -37,13 +38,19 @@ class Edge:
         scope["path"] = scope["path"] or "/"  # `GET ?x`: h11 lets it pass, and Quart looks at the first character
         exchange = _Exchange(scope, receive, send, self._max_body_bytes)
         if exchange.declares_too_much():
-            await exchange.refuse_body()
+            await exchange.refuse(exchange.too_large())
             return
+        is_unreadable = False
         with trio.CancelScope() as handling:
             exchange.handling = handling
-            await self._app(scope, exchange.receive, exchange.send)
+            try:
+                await self._app(scope, exchange.receive, exchange.send)
+            except* HTTPException:  # a `Host` that is none: raised before Quart's error handlers are in place
+                is_unreadable = True
+        if is_unreadable and not exchange.has_answered:
+            await exchange.refuse(InvalidRequest("cannot read the request: its headers are ill-formed"))
         if exchange.is_over and not exchange.has_answered:
-            await exchange.refuse_body()
+            await exchange.refuse(exchange.too_large())
 
 
 class _Exchange:
@@ -84,11 +91,16 @@ class _Exchange:
         else:
             await self._send(message)
 
-    async def refuse_body(self) -> None:
-        """Answer 413 and end the connection, the rest of the body unread."""
+    def too_large(self) -> TooLarge:
+        """The refusal of a body over the limit."""
         limit = self._max_body_bytes
-        refusal = TooLarge(f"cannot read the body: it is larger than {limit} bytes", facts={"max_bytes": limit})
+        return TooLarge(f"cannot read the body: it is larger than {limit} bytes", facts={"max_bytes": limit})
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer without the application, and end the connection: the rest of the request is not read."""
         status, media_type, body = refusal_body(refusal, style_of(self._scope["path"]), self._scope["path"])
+        if status == 200:  # JSON-RPC: but this is the HTTP layer
+            status = 400
         headers = [
             (b"content-type", media_type.encode()),
             (b"content-length", str(len(body)).encode()),

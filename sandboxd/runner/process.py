@@ -16,8 +16,12 @@ from typing import Any, Protocol
 import attrs
 import trio
 
+from sandboxd import logs
 from sandboxd.policy.model import LaunchPlan
 from sandboxd.runner.protocol import Frame
+from sandboxd.runner.tree import MARKER
+
+_log = logs.logger(__name__)
 
 
 @attrs.frozen
@@ -111,11 +115,14 @@ class Process:
 
         Shielded, and bounded: the spawner answers within two seconds or is itself ended, with all that it started.
         """
+        if self._left == ():
+            return ()
         with trio.CancelScope(shield=True):
-            if self._left != ():
-                reply = await self._control.ask({"do": "end", "run": self._run})
-                self._left = tuple(reply["left"]) if reply is not None else ()
-            return self._left
+            reply = await self._control.ask({"do": "end", "run": self._run})
+        self._left = tuple(reply["left"]) if reply is not None else ()
+        if self._left:
+            _log.warning("Cannot end all of a run", task=self.plan.env.get(MARKER), left=self._left)
+        return self._left
 
     def close(self) -> None:
         """Close the descriptors, and have the tree ended if that has not happened. Safe to call twice."""

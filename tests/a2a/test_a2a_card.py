@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from a2a import types as sdk
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
+
 from sandboxd.a2a.card import CardFacts, agent_card, etag
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
-
-from a2a import types as sdk
 
 COMMANDS = (("sandbox-agent-runner", "plan"), ("sandbox-agent-runner", "assess"))
 BARE = CardFacts("default", "http://127.0.0.1:8765/agents/default", "0.1.0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, activated, echo
 from sandboxd.a2a.wire import parse_rfc3339, rfc3339
 

@@ -9,6 +9,7 @@ import pytest
 from a2a.utils import errors as sdk
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+
 from sandboxd import errors
 from sandboxd.a2a import faults, jsonrpc
 from sandboxd.a2a.jsontext import dump_json

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from sandboxd.a2a import jsonrpc
 from sandboxd.errors import InvalidParams, InvalidRequest, MethodNotFound, Refusal
 

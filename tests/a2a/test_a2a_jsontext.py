@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from sandboxd.a2a.jsontext import MAX_DEPTH, canonical_json, dump_json, parse_json
 from sandboxd.errors import InvalidJson
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from sandboxd.a2a import jsonrpc, v03, v10
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.a2a.model import Message, Part

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sandboxd.a2a import faults, jsonrpc, v03, v10
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR
 from sandboxd.a2a.model import Message, Part, StatusUpdate, Task, TaskState, TaskStatus

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from sandboxd.a2a import v03
 from sandboxd.a2a.extensions import HITL_PROMPT
 from sandboxd.a2a.model import Artifact, ArtifactUpdate, Message, Part, StatusUpdate, Task, TaskState, TaskStatus

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from sandboxd.a2a import v10
 from sandboxd.a2a.model import ListRequest, Part, TaskState
 from sandboxd.errors import InvalidParams

@@ -7,7 +7,9 @@ from typing import Any
 
 import attrs
 import pytest
+from a2a import types as sdk
 from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]
+
 from sandboxd.a2a import v10
 from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME
 from sandboxd.a2a.model import (
@@ -21,8 +23,6 @@ from sandboxd.a2a.model import (
     TaskState,
     TaskStatus,
 )
-
-from a2a import types as sdk
 
 NOW = datetime(2026, 11, 29, 12, 0, 1, 5999, tzinfo=UTC)
 ASKED = Message(

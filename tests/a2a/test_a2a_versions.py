@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from sandboxd.a2a.versions import negotiate
 from sandboxd.errors import VersionNotSupported
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
+
 from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME, PROMPT_FACTS, RUN_FACTS
 from sandboxd.hitl.answer import AnswerForm, Choice, response_schema
 

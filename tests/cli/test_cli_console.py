@@ -5,6 +5,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from sandboxd.cli.console import Console, ago, aligned, left, size, span
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

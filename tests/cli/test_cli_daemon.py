@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from sandboxd.cli.main import main
 from tests.cli.fake_daemon import World, ended, output_event, refusal, serving, status_event, task, waiting
 

@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandboxd.cli.text import Screen, one_line, shown
 
 HOSTILE = [

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from sandboxd.config import (
     Config,
     HostLimits,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+
 from sandboxd.config import config_text_init, parse_config, to_json, to_toml
 from sandboxd.errors import LoadError
 

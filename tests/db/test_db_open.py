@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import open_database
 from sandboxd.db.schema import Schema

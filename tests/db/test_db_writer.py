@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+
 from sandboxd.db.batch import Done, Undone, commit_together
 from sandboxd.db.connection import DatabaseUnavailable, connect
 from sandboxd.db.database import Database, open_database

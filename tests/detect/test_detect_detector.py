@@ -7,6 +7,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandboxd.detect.detector import Detector, Prompt, Withdrawn
 from sandboxd.detect.rule import AnswerTemplate, ChoiceTemplate, Rule
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from sandboxd.detect.explain import explain
 from sandboxd.detect.load import combine, load_pack
 from sandboxd.errors import LoadError

@@ -1,6 +1,7 @@
 """Does a pack load whole, or say everything that is wrong with it?"""
 
 import pytest
+
 from sandboxd.detect.load import check_examples, combine, load_pack
 from sandboxd.errors import LoadError
 

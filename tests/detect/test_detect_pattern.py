@@ -3,6 +3,7 @@
 import time
 
 import pytest
+
 from sandboxd.detect.pattern import TEXT_MAX_CHARS, PatternRefused, compile_pattern
 
 

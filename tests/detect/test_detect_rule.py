@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from sandboxd.detect.rule import AnswerTemplate, ChoiceTemplate, Rule, answer_form, fit
 from sandboxd.detect.terminal import View
 

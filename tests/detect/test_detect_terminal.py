@@ -6,6 +6,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandboxd.detect.terminal import LINE_MAX_CHARS, RING_BYTES, Terminal, View
 
 ASK = "Overwrite? [y/N] "

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ptyprocess
 import pytest
+
 from tests.support.daemon import Daemon
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -4,6 +4,7 @@ import os
 import time
 
 import pytest
+
 from tests.support.daemon import Daemon, outcome_of, output_of, processes_with, prompt_of, state_of, wait_until
 
 ASK = ["ask", "Proceed? [y/N] "]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+
 from sandboxd.errors import Problem
 from sandboxd.hitl.answer import (
     CANONICAL_MAX_BYTES,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandboxd.errors import InvalidParams
 from sandboxd.hitl.envelope import PROMPT_MAX_CHARS, PromptEnvelope, envelope_json, is_uuid, parse_response, plain_text
 

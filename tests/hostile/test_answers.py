@@ -9,7 +9,8 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.support.daemon import Daemon, output_of, outcome_of, processes_with, prompt_of, state_of, wait_until
+
+from tests.support.daemon import Daemon, outcome_of, output_of, processes_with, prompt_of, state_of, wait_until
 
 ASK = ["ask", "Proceed? [y/N] "]
 CANONICAL_POLICY = """
@@ -31,18 +32,18 @@ path-under = [".aiwg/ops/runs"]
 
 
 @pytest.mark.parametrize("text", ["y\n", "y\r", "\x1b[A", "a\x00b", "\x7f", "\x03", "\x85", "x" * 4097, "é" * 2049, "\ud800"])
-def test_an_answer_that_a_line_cannot_hold_is_422_and_the_prompt_stays_open(daemon: Daemon, text):
-    task = daemon.run([ASK])
+def test_an_answer_that_a_line_cannot_hold_is_422_and_the_prompt_stays_open(shared: Daemon, text):
+    task = shared.run([ASK])
 
-    refused = answer_json(daemon, task, text)
+    refused = answer_json(shared, task, text)
 
     assert refused.status_code in (400, 422), refused.text
     if "\ud800" not in text:
         assert refused.status_code == 422
-    assert daemon.answer(task, "y", wait=True).json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert shared.answer(task, "y", wait=True).json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-def answer_json(daemon: Daemon, task, text: str):
+def answer_json(shared: Daemon, task, text: str):
     payload = {"text": text}
     message = {
         "messageId": str(uuid.uuid4()),
@@ -51,7 +52,7 @@ def answer_json(daemon: Daemon, task, text: str):
         "parts": [{"text": "answer"}],
         "metadata": {"hitl_response_for": {"prompt_id": prompt_of(task)["prompt_id"], "payload": payload}},
     }
-    with daemon.client(headers={"Content-Type": "application/json"}) as client:
+    with shared.client(headers={"Content-Type": "application/json"}) as client:
         return client.post("/message:send", content=json.dumps({"message": message}).encode())
 
 
@@ -73,13 +74,13 @@ def test_4096_bytes_are_refused_in_canonical_mode_and_4095_arrive_whole(make_dae
 
 
 @pytest.mark.parametrize("round_", range(5))
-def test_two_answers_at_once_from_two_connections_exactly_one_is_accepted(daemon: Daemon, round_):
-    task = daemon.run([ASK, ["ask", "And then? [y/N] "]])
+def test_two_answers_at_once_from_two_connections_exactly_one_is_accepted(shared: Daemon, round_):
+    task = shared.run([ASK, ["ask", "And then? [y/N] "]])
     gate = threading.Barrier(8)
 
     def answer(text: str):
         gate.wait()
-        return daemon.answer(task, text)
+        return shared.answer(task, text)
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(answer, "abcdefgh"))
@@ -88,7 +89,7 @@ def test_two_answers_at_once_from_two_connections_exactly_one_is_accepted(daemon
     (winner,) = [index for index, answer in enumerate(answers) if answer.status_code == 200]
     accepted = {item for answer in answers if answer.status_code == 409 for item in message_ids(answer)}
     assert len(accepted) == 1
-    seen = wait_until(lambda: found if "answer: " in (found := output_of(daemon.get(task["id"]))) else None)
+    seen = wait_until(lambda: found if "answer: " in (found := output_of(shared.get(task["id"]))) else None)
     assert f'answer: "{"abcdefgh"[winner]}"' in seen
     assert seen.count("answer: ") == 1
 
@@ -98,9 +99,9 @@ def message_ids(answer):
         yield from (value for key, value in detail.get("metadata", {}).items() if key == "acceptedMessageId")
 
 
-def test_a_client_that_drops_in_the_middle_of_its_answer_has_answered_or_not(daemon: Daemon):
+def test_a_client_that_drops_in_the_middle_of_its_answer_has_answered_or_not(shared: Daemon):
     """Whole body sent, then gone at once: the answer counts, once. Half a body: nothing happened."""
-    task = daemon.run([ASK])
+    task = shared.run([ASK])
     payload = {"text": "y"}
     body = json.dumps(
         {
@@ -114,67 +115,67 @@ def test_a_client_that_drops_in_the_middle_of_its_answer_has_answered_or_not(dae
         }
     ).encode()
     head = (
-        f"POST /message:send HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {daemon.token}\r\nA2A-Version: 1.0\r\n"
+        f"POST /message:send HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {shared.token}\r\nA2A-Version: 1.0\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode()
-    port = int(daemon.url.rpartition(":")[2])
+    port = int(shared.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port)) as half:
         half.sendall(head + body[:-10])
-    assert state_of(daemon.get(task["id"])) == "INPUT_REQUIRED"
+    assert state_of(shared.get(task["id"])) == "INPUT_REQUIRED"
 
     with socket.create_connection(("127.0.0.1", port)) as whole:
         whole.sendall(head + body)
 
     def settled():
-        current = daemon.get(task["id"])
+        current = shared.get(task["id"])
         return current if state_of(current) in ("COMPLETED", "INPUT_REQUIRED") else None
 
     current = wait_until(settled)
     if state_of(current) == "INPUT_REQUIRED":
-        assert daemon.answer(task, "y").status_code in (200, 409)
-    done = daemon.until(task["id"], "COMPLETED")
+        assert shared.answer(task, "y").status_code in (200, 409)
+    done = shared.until(task["id"], "COMPLETED")
     assert output_of(done).count("answer: ") == 1
 
 
-def test_a_child_that_dies_between_prompt_and_answer_gets_nothing(daemon: Daemon):
-    task = daemon.run([["pid"], ASK])
+def test_a_child_that_dies_between_prompt_and_answer_gets_nothing(shared: Daemon):
+    task = shared.run([["pid"], ASK])
     pid = int(output_of(task).split("pid ")[1].split()[0])
     os.kill(pid, signal.SIGKILL)
 
-    refused = daemon.answer(task, "y")
+    refused = shared.answer(task, "y")
 
     assert refused.status_code == 409
-    done = daemon.until(task["id"], "FAILED")
+    done = shared.until(task["id"], "FAILED")
     assert outcome_of(done)["reason"] == "signal"
 
 
-def test_a_message_without_the_key_is_never_typed(daemon: Daemon):
-    task = daemon.run([ASK])
+def test_a_message_without_the_key_is_never_typed(shared: Daemon):
+    task = shared.run([ASK])
     message = {"messageId": "m", "role": "ROLE_USER", "taskId": task["id"], "parts": [{"text": "y"}]}
 
-    with daemon.client() as client:
+    with shared.client() as client:
         answer = client.post("/message:send", json={"message": message})
 
     assert answer.status_code == 400
     assert "message.metadata.hitl_response_for" in answer.text
-    assert state_of(daemon.get(task["id"])) == "INPUT_REQUIRED"
-    assert daemon.answer(task, "y").status_code == 200
+    assert state_of(shared.get(task["id"])) == "INPUT_REQUIRED"
+    assert shared.answer(task, "y").status_code == 200
 
 
-def test_everything_foreign_stale_or_unknown_is_409(daemon: Daemon):
-    mine, other = daemon.run([ASK]), daemon.run([ASK])
+def test_everything_foreign_stale_or_unknown_is_409(shared: Daemon):
+    mine, other = shared.run([ASK]), shared.run([ASK])
     unknown_id = str(uuid.uuid4())
 
-    assert daemon.answer(mine, prompt_id=unknown_id).status_code == 409
-    assert daemon.answer(mine, prompt_id=prompt_of(other)["prompt_id"]).status_code == 409
-    assert daemon.answer({**mine, "contextId": other["contextId"]}, prompt_id=prompt_of(mine)["prompt_id"]).status_code == 409
-    assert daemon.answer({**mine, "id": unknown_id}).status_code == 409
-    assert state_of(daemon.get(mine["id"])) == "INPUT_REQUIRED"
+    assert shared.answer(mine, prompt_id=unknown_id).status_code == 409
+    assert shared.answer(mine, prompt_id=prompt_of(other)["prompt_id"]).status_code == 409
+    assert shared.answer({**mine, "contextId": other["contextId"]}, prompt_id=prompt_of(mine)["prompt_id"]).status_code == 409
+    assert shared.answer({**mine, "id": unknown_id}).status_code == 409
+    assert state_of(shared.get(mine["id"])) == "INPUT_REQUIRED"
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"prompt_id": "x", "payload": {}}, {"prompt_id": 1, "payload": []}])
-def test_a_malformed_answer_names_its_field(daemon: Daemon, value):
-    task = daemon.run([ASK])
+def test_a_malformed_answer_names_its_field(shared: Daemon, value):
+    task = shared.run([ASK])
     message = {
         "messageId": "m",
         "role": "ROLE_USER",
@@ -182,33 +183,33 @@ def test_a_malformed_answer_names_its_field(daemon: Daemon, value):
         "parts": [{"text": "y"}],
         "metadata": {"hitl_response_for": value},
     }
-    with daemon.client() as client:
+    with shared.client() as client:
         answer = client.post("/message:send", json={"message": message})
 
     assert answer.status_code == 400
     assert "message.metadata.hitl_response_for" in answer.text
-    assert state_of(daemon.get(task["id"])) == "INPUT_REQUIRED"
+    assert state_of(shared.get(task["id"])) == "INPUT_REQUIRED"
 
 
-def test_cancel_while_waiting_ends_the_tree_for_good(daemon: Daemon):
-    task = daemon.run([["shell", "trap '' TERM HUP INT; sleep 60"], ASK])
+def test_cancel_while_waiting_ends_the_tree_for_good(shared: Daemon):
+    task = shared.run([["shell", "trap '' TERM HUP INT; sleep 60"], ASK])
 
-    with daemon.client() as client:
+    with shared.client() as client:
         canceled = client.post(f"/tasks/{task['id']}:cancel").json()
         again = client.post(f"/tasks/{task['id']}:cancel")
 
     assert state_of(canceled) == "CANCELED"
     assert again.status_code == 400
-    assert daemon.answer(task, "y").status_code == 409
+    assert shared.answer(task, "y").status_code == 409
     assert processes_with(task["id"]) == []
-    assert state_of(daemon.get(task["id"])) == "CANCELED"
+    assert state_of(shared.get(task["id"])) == "CANCELED"
 
 
-def test_a_question_that_the_program_left_behind_is_withdrawn(daemon: Daemon):
-    task = daemon.run([["print", "Proceed? [y/N] "], ["sleep", 900], ["print", "\nwent on without you\n"], ["hang"]])
+def test_a_question_that_the_program_left_behind_is_withdrawn(shared: Daemon):
+    task = shared.run([["print", "Proceed? [y/N] "], ["sleep", 900], ["print", "\nwent on without you\n"], ["hang"]])
     assert state_of(task) == "INPUT_REQUIRED"
 
-    working = daemon.until(task["id"], "WORKING")
+    working = shared.until(task["id"], "WORKING")
 
     assert working["status"]["message"]["metadata"]["urn:sandboxd:prompt-news:v1"]["closed"] == "withdrawn"
-    assert daemon.answer(task, "y").status_code == 409
+    assert shared.answer(task, "y").status_code == 409

@@ -4,13 +4,24 @@ import json
 import os
 
 import pytest
+
 from tests.support.daemon import ADAPTER, HITL, RUNNER, Daemon, outcome_of, state_of
 
 REQUESTS = ".aiwg/ops/runs"
 
 
-def count_tasks(daemon: Daemon) -> int:
-    with daemon.client() as client:
+@pytest.fixture(scope="module", autouse=True)
+def traps(shared: Daemon):
+    """A secret beside the workspace, and every way that a file below it could lead there."""
+    runs = shared.workspace / REQUESTS
+    (shared.folder / "secret.json").write_text('{"steps": []}')
+    (runs / "link.json").symlink_to(shared.folder / "secret.json")
+    (runs / "away").symlink_to(shared.folder)
+    os.mkfifo(runs / "fifo.json")
+
+
+def count_tasks(shared: Daemon) -> int:
+    with shared.client() as client:
         return client.get("/tasks").json()["totalSize"]
 
 
@@ -36,64 +47,68 @@ def count_tasks(daemon: Daemon) -> int:
         ({"timeout_seconds": -1}, "timeout_seconds"),
     ],
 )
-def test_a_malformed_envelope_names_its_field_and_makes_no_task(daemon: Daemon, change, field):
-    envelope = daemon.envelope(daemon.request([["print", "ran\n"]]), **change)
+def test_a_malformed_envelope_names_its_field_and_makes_no_task(shared: Daemon, change, field):
+    before = count_tasks(shared)
+    envelope = shared.envelope(shared.request([["print", "ran\n"]]), **change)
 
-    with daemon.client() as client:
-        rest = client.post("/message:send", json=daemon.message(envelope))
-        rpc = client.post("/", json={"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": daemon.message(envelope)})
+    with shared.client() as client:
+        rest = client.post("/message:send", json=shared.message(envelope))
+        rpc = client.post("/", json={"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": shared.message(envelope)})
 
     assert rest.status_code == 400
     fields = [item["field"] for detail in rest.json()["error"]["details"] for item in detail.get("fieldViolations", [])]
     assert any(name.startswith(f"message.metadata.{ADAPTER}.{field}") for name in fields), fields
     assert rpc.json()["error"]["code"] == -32602
-    assert count_tasks(daemon) == 0
+    assert count_tasks(shared) == before
 
 
-def test_every_wrong_field_is_named_at_once(daemon: Daemon):
+def test_every_wrong_field_is_named_at_once(shared: Daemon):
     envelope = {"adapter": 1, "mode": "x", "command": 2, "timeout_seconds": 0, "input_mode": "y", "more": None}
 
-    with daemon.client() as client:
-        answer = client.post("/message:send", json=daemon.message(envelope))
+    with shared.client() as client:
+        answer = client.post("/message:send", json=shared.message(envelope))
 
     named = answer.text
     assert all(f"{ADAPTER}.{key}" in named for key in envelope)
 
 
 @pytest.mark.parametrize("envelope", [None, [], "run", 7, True])
-def test_an_envelope_that_is_no_object_is_refused_and_never_echoed(daemon: Daemon, envelope):
-    with daemon.client() as client:
-        answer = client.post("/message:send", json=daemon.message(envelope))
+def test_an_envelope_that_is_no_object_is_refused_and_never_echoed(shared: Daemon, envelope):
+    before = count_tasks(shared)
+    with shared.client() as client:
+        answer = client.post("/message:send", json=shared.message(envelope))
 
     assert answer.status_code == 400
-    assert count_tasks(daemon) == 0
+    assert count_tasks(shared) == before
 
 
-def test_an_envelope_in_the_requests_own_metadata_alone_is_refused(daemon: Daemon):
-    body = daemon.message()
-    body["metadata"] = {ADAPTER: daemon.envelope(daemon.request([]))}
+def test_an_envelope_in_the_requests_own_metadata_alone_is_refused(shared: Daemon):
+    before = count_tasks(shared)
+    body = shared.message()
+    body["metadata"] = {ADAPTER: shared.envelope(shared.request([]))}
 
-    with daemon.client() as client:
+    with shared.client() as client:
         answer = client.post("/message:send", json=body)
 
     assert answer.status_code == 400
-    assert count_tasks(daemon) == 0
+    assert count_tasks(shared) == before
 
 
-def test_input_mode_without_the_hitl_extension_names_the_header(daemon: Daemon):
-    body = daemon.message(daemon.envelope(daemon.request([])))
+def test_input_mode_without_the_hitl_extension_names_the_header(shared: Daemon):
+    before = count_tasks(shared)
+    body = shared.message(shared.envelope(shared.request([])))
 
-    with daemon.client(extensions=()) as client:
+    with shared.client(extensions=()) as client:
         answer = client.post("/message:send", json=body)
 
     assert answer.status_code == 400
     assert "A2A-Extensions" in answer.text
     assert HITL in answer.text
-    assert count_tasks(daemon) == 0
+    assert count_tasks(shared) == before
 
 
-def test_integral_floats_are_integers(daemon: Daemon):
-    task = daemon.run([["print", "ran\n"]], timeout_seconds=30.0)
+def test_integral_floats_are_integers(shared: Daemon):
+    task = shared.run([["print", "ran\n"]], timeout_seconds=30.0)
 
     assert state_of(task) == "COMPLETED"
 
@@ -123,16 +138,11 @@ def test_integral_floats_are_integers(daemon: Daemon):
         ({"working_dir": "/workspace/../etc"}, "working_dir"),
     ],
 )
-def test_a_denied_command_is_a_rejected_task_with_its_reasons(daemon: Daemon, change, field):
-    runs = daemon.workspace / REQUESTS
-    (daemon.folder / "secret.json").write_text('{"steps": []}')
-    (runs / "link.json").symlink_to(daemon.folder / "secret.json")
-    (runs / "away").symlink_to(daemon.folder)
-    os.mkfifo(runs / "fifo.json")
-    change = json.loads(json.dumps(change).replace('"R"', f'"{daemon.request([["print", "ran"]])}"'))
+def test_a_denied_command_is_a_rejected_task_with_its_reasons(shared: Daemon, change, field):
+    change = json.loads(json.dumps(change).replace('"R"', f'"{shared.request([["print", "ran"]])}"'))
 
-    with daemon.client() as client:
-        answer = client.post("/message:send", json=daemon.message(daemon.envelope(daemon.request([]), **change)))
+    with shared.client() as client:
+        answer = client.post("/message:send", json=shared.message(shared.envelope(shared.request([]), **change)))
 
     assert answer.status_code == 200, answer.text
     task = answer.json()["task"]
@@ -143,8 +153,8 @@ def test_a_denied_command_is_a_rejected_task_with_its_reasons(daemon: Daemon, ch
     assert not task.get("artifacts")
 
 
-def test_a_mode_that_the_policy_leaves_out_is_rejected(make_daemon, daemon: Daemon):
-    narrow = daemon.policy.read_text().replace('one-of = ["plan", "assess"]', 'one-of = ["plan"]')
+def test_a_mode_that_the_policy_leaves_out_is_rejected(make_daemon, shared: Daemon):
+    narrow = shared.policy.read_text().replace('one-of = ["plan", "assess"]', 'one-of = ["plan"]')
     narrow = narrow.split("[[example]]")[0]
     other = make_daemon(policy=narrow)
 
@@ -154,22 +164,23 @@ def test_a_mode_that_the_policy_leaves_out_is_rejected(make_daemon, daemon: Daem
     assert [reason["field"] for reason in outcome_of(task)["reasons"]] == ["mode"]
 
 
-def test_a_runner_behind_a_symlink_is_rejected(daemon: Daemon):
-    runner = daemon.workspace / RUNNER
-    moved = daemon.folder / "elsewhere.mjs"
+def test_a_runner_behind_a_symlink_is_rejected(shared: Daemon):
+    runner = shared.workspace / RUNNER
+    moved = shared.folder / "elsewhere.mjs"
     runner.rename(moved)
     runner.symlink_to(moved)
 
-    task = daemon.run([["print", "ran\n"]])
+    task = shared.run([["print", "ran\n"]])
 
     assert state_of(task) == "REJECTED"
     assert "runner" in [reason["field"] for reason in outcome_of(task)["reasons"]]
 
 
-def test_texts_that_exec_cannot_carry_are_invalid(daemon: Daemon):
+def test_texts_that_exec_cannot_carry_are_invalid(shared: Daemon):
+    before = count_tasks(shared)
     for text in ("a\x00b", "x" * 200_000):
-        body = daemon.message(daemon.envelope(daemon.request([])), text=text)
-        with daemon.client() as client:
+        body = shared.message(shared.envelope(shared.request([])), text=text)
+        with shared.client() as client:
             answer = client.post("/message:send", json=body)
         assert answer.status_code == 400, text[:10]
-    assert count_tasks(daemon) == 0
+    assert count_tasks(shared) == before

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import httpx
 import trio
+
 from sandboxd.http.auth import Peer
 from sandboxd.http.listeners import Listener, tcp_listener, unix_listener
 from sandboxd.http.server import serve

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+
 from sandboxd.http.ancestry import ProcessLine, judge, peer_credentials, peer_pidfd, read_stat
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from sandboxd.errors import RangeNotSatisfiable
 from sandboxd.http.artifacts import PIECE_BYTES, Span, parse_range
 from tests.http.tiny_host import tiny_host

@@ -12,6 +12,7 @@ import pytest
 import quart
 import trio
 from quart_trio import QuartTrio
+
 from sandboxd.errors import Forbidden, Unauthenticated
 from sandboxd.http.auth import PEER, Gate, Peer
 from sandboxd.http.tokens import Token

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.errors import AnswerInvalid, Problem, PromptNotOpen
 from tests.http.test_http_rest import COMMAND

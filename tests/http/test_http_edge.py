@@ -8,6 +8,7 @@ import httpx
 import quart
 import trio
 from quart_trio import QuartTrio
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.http.edge import Edge
 from tests.http.door_server import read_all, served
@@ -119,3 +120,14 @@ async def test_a_refused_body_leaves_the_server_usable(tmp_path):
         answer = await post(f"{server.url}/message:send", content=json.dumps({}).encode())
 
     assert answer.text == "2"
+
+
+async def test_a_host_that_is_none_is_400(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        for path in ("/", "/message:send"):
+            stream = await server.connect()
+            await stream.send_all(f"POST {path} HTTP/1.1\r\nHost: {'x' * 70}.example\r\nContent-Length: 0\r\n\r\n".encode())
+            answer = await read_all(stream)
+
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert b"ill-formed" in answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen
 from tests.http.tiny_host import message, rpc, tiny_host

@@ -7,6 +7,7 @@ import socket
 import stat
 
 import pytest
+
 from sandboxd.http.listeners import CannotListen, is_loopback, tcp_listener, unix_listener
 
 

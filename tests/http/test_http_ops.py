@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import trio
 import trio.lowlevel
+
 from tests.http.tiny_host import tiny_host
 
 

@@ -10,6 +10,7 @@ import quart
 import trio
 import trio.testing
 from quart_trio import QuartTrio
+
 from sandboxd import metrics
 from tests.http.door_server import QUICK, read_all, read_answer, served
 
@@ -158,6 +159,15 @@ async def test_an_early_refusal_is_seen_while_the_body_still_comes(tmp_path):
                 answer = await read_all(stream)
 
     assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+async def test_a_malformed_request_behind_one_that_is_answered_ends_the_connection(tmp_path):
+    async with served(small_app(), tmp_path) as server:
+        for connect in (server.connect, server.connect_unix):
+            stream = await connect()
+            await stream.send_all(b"POST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n")
+            with trio.fail_after(3):
+                await read_all(stream)
 
 
 async def test_a_body_that_stops_is_timed_out(tmp_path):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import httpx
 import pytest
 import trio
 import trio.testing
+from quart_trio import QuartTrio
+
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.errors import InvalidParams
-from sandboxd.http.sse import COMMENT, frame, last_event_id
-from tests.http.door_server import QUICK
+from sandboxd.http.sse import COMMENT, event_stream, frame, last_event_id
+from sandboxd.operations.stream import StreamEvent
+from sandboxd.store.base import StoreUnavailable
+from tests.http.door_server import QUICK, served
 from tests.http.test_http_rest import COMMAND
 from tests.http.tiny_host import message, rpc, tiny_host
 
@@ -265,19 +269,38 @@ async def test_the_doors_close_in_time_with_listeners_that_never_read(tmp_path):
     assert trio.current_time() - start < settings.graceful_s + 1
 
 
-async def test_what_breaks_after_the_first_byte_is_an_event(tmp_path):
-    async with tiny_host(tmp_path) as host, host.client() as client:
-        await host.story()
-        async with listen(client, "POST", "/tasks/task-1:subscribe") as stream:
-            await stream.next()
-            await host.doors.host.store.close()
-            for listener in host.doors.host.feed._listeners["task-1"]:
-                listener._must_read = True
-                listener._news.set()
-            ((number, value, event),) = await stream.rest()
+@contextlib.asynccontextmanager
+async def breaking_stream():
+    """A stream whose store fails after one event."""
 
-    assert (number, event) == (None, "error")
-    assert value["error"]["details"][0]["reason"] == "NOT_READY"
+    async def events():
+        yield StreamEvent(3, None)  # type: ignore[arg-type]  # the encoder below looks at nothing
+        raise StoreUnavailable("cannot read the store: disk full at /secret")
+
+    async with contextlib.aclosing(events()) as found:
+        yield found
+
+
+async def test_what_breaks_after_the_first_byte_is_an_event(tmp_path):
+    app = QuartTrio("small", static_folder=None)
+
+    @app.route("/")
+    async def follow():
+        return event_stream(
+            cast(Any, breaking_stream()),
+            encode=lambda _: {"task": {}},
+            encode_refusal=lambda refusal: {"error": refusal.message},
+            closing=trio.Event(),
+            ping_s=1,
+        )
+
+    async with served(app, tmp_path) as server, httpx.AsyncClient() as client, listen(client, "GET", server.url) as stream:
+        events = await stream.rest()
+
+    assert events == [
+        (3, {"task": {}}, None),
+        (None, {"error": "cannot serve the request: the store is not available"}, "error"),
+    ]
 
 
 async def test_a_last_event_id_by_json_rpc(tmp_path):

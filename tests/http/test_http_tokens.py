@@ -7,6 +7,7 @@ import os
 import stat
 
 import pytest
+
 from sandboxd.errors import LoadError
 from sandboxd.http.tokens import load_tokens, read_token
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import attrs
 import httpx
 import trio
+
 from sandboxd.a2a.model import Message, Part
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate

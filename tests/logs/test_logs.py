@@ -6,6 +6,7 @@ import io
 import os
 
 import pytest
+
 from sandboxd import logs
 
 

@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+
 from sandboxd.detect.detector import Detector, Prompt
 from sandboxd.detect.load import Pack, ask, check_examples, combine, load_pack
 from sandboxd.detect.rule import Asks, Rule

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from sandboxd import packs
 from sandboxd.errors import LoadError
 

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.decide import Subject, decide
 from sandboxd.policy.load import load_policy

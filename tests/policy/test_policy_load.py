@@ -8,6 +8,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandboxd.errors import LoadError
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.decide import Subject, decide

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+
 from sandboxd.errors import LoadError
 from sandboxd.policy.load import load_policy
 

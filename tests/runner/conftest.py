@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from sandboxd.runner.client import Spawner, open_spawner
 from tests.runner.workshop import NO_CGROUP, Workshop
 

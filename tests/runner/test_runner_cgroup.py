@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from sandboxd.policy.model import Limits
 from sandboxd.runner import cgroup, limits
 

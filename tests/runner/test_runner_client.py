@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.lowlevel
 import trio.testing
+
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner.client import Spawner, SpawnerUnavailable, open_spawner

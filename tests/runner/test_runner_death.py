@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.process import ExitStatus
 from sandboxd.runner.protocol import SpawnFailed, to_json

@@ -8,6 +8,7 @@ import time
 
 import pytest
 import trio
+
 from sandboxd.runner.client import Spawner, open_spawner
 from tests.runner.workshop import NO_CGROUP, Workshop, finish, output, read_until, started
 

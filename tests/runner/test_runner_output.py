@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+
 from sandboxd.runner.client import open_spawner
 from tests.runner.workshop import finish, read_until, started
 

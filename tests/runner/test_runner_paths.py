@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from sandboxd.errors import Problem
 from sandboxd.policy.model import CheckedPath
 from sandboxd.runner.paths import REQUEST_MAX_BYTES, Opened, open_all, open_root

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.model import CheckedPath, LaunchPlan, Limits, PromptRules
 from sandboxd.runner.outbox import Outbox

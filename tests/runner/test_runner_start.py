@@ -10,6 +10,7 @@ import signal
 
 import pytest
 import trio
+
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.protocol import SpawnFailed

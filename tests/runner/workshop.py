@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 import trio
+
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup

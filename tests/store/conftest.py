@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+
 from sandboxd.store.base import Store
 from sandboxd.store.sqlite import open_store
 

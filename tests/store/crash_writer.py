@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import trio
+
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
 from sandboxd.store.sqlite import open_store

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import trio
+
 from sandboxd.store.base import StoreUnavailable
 from sandboxd.store.sqlite import open_store
 from tests.store.story import Story

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandboxd.store.codec import (
     Undecodable,
     decode_artifacts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 import trio
+
 from sandboxd.store.base import Conflict, Entry, StoreUnavailable, TaskQuery
 from sandboxd.tasks.events import Wrote
 from sandboxd.tasks.view import TaskView, fold

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import attrs
+
 from sandboxd.a2a.model import TaskState
 from sandboxd.store.base import TaskQuery
 from sandboxd.tasks.view import TaskView, last_change

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+
 from sandboxd.store.base import Conflict
 from tests.store.story import Story
 

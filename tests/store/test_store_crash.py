@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+
 from sandboxd.store.base import TaskQuery
 from sandboxd.store.sqlite import open_store
 from sandboxd.tasks.events import Wrote

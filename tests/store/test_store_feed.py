@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+
 from sandboxd.store.base import Store, StoredEvent, StoreUnavailable
 from sandboxd.store.feed import Feed, Subscription
 from sandboxd.tasks.view import fold

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import trio
+
 from sandboxd.store.sqlite import open_store
 
 

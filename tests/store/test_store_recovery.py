@@ -6,6 +6,7 @@ import itertools
 from datetime import timedelta
 
 import pytest
+
 from sandboxd.a2a.model import TaskState
 from sandboxd.store.base import Store
 from sandboxd.store.feed import Feed

@@ -75,6 +75,7 @@ allow_root = true
 
 [programs]
 node = "{node}"
+bash = "/bin/bash"
 
 [[instance]]
 id = "default"
@@ -122,6 +123,11 @@ level = "none"
         self.process.terminate()
         return self.process.wait(timeout=20)
 
+    def end(self) -> None:
+        """Stop it if it runs, and see that it stopped well."""
+        if self.process is not None and self.process.poll() is None:
+            assert self.stop() == 0, (self.folder / "log").read_text()[-4000:]
+
     def kill(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
@@ -132,7 +138,7 @@ level = "none"
         return (self.folder / "state" / "cli.token").read_text().strip()
 
     def client(self, *, extensions: Sequence[str] = (HITL,), version: str = "1.0", **options: Any) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {self.token}", "A2A-Version": version}
+        headers = {"Authorization": f"Bearer {self.token}", "A2A-Version": version, **options.pop("headers", {})}
         if extensions:
             headers["A2A-Extensions"] = ", ".join(extensions)
         return httpx.Client(base_url=self.url, headers=headers, timeout=20, trust_env=False, **options)

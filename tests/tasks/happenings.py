@@ -6,6 +6,7 @@ import uuid
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
+
 from sandboxd.a2a.model import Message, Part
 from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import PromptEnvelope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from sandboxd.a2a.model import TaskState
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.machine import TABLE, IllegalTransition, advance, diagram

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.hitl.envelope import envelope_json
