@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+
 from sandboxd.cli.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]

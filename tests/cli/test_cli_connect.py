@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from sandboxd.cli.connect import USUAL_SOCKET, Reach
 from sandboxd.cli.exits import Failure
 from sandboxd.cli.main import main

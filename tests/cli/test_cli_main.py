@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+
 from sandboxd.cli.exits import Exit
 from sandboxd.cli.groups import Group
 from sandboxd.cli.main import COMMANDS, cli, main

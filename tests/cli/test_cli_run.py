@@ -17,6 +17,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+
 from sandboxd.cli.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]

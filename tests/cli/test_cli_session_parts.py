@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+
 from sandboxd.cli.ask import InputEnded, LineFull, forget_typed, interpret, question_lines, read_line
 from sandboxd.cli.facts import Question
 from sandboxd.cli.outcome import exit_code, result_line, signal_number
