@@ -25,6 +25,7 @@ from sandboxd.hitl.answer import check, keystrokes, options, response_schema
 from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
 from sandboxd.live.binding import Binding
 from sandboxd.live.clock import Clock
+from sandboxd.live.receipt import unread_bytes
 from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
@@ -103,7 +104,7 @@ class Questions:
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
-        succeeds.
+        succeeds; a program that is gone afterwards has been answered only if it read everything.
         """
         binding = self._binding
         if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
@@ -122,10 +123,12 @@ class Questions:
         if typed == 0 and self._process.is_alive():
             binding.settle(typed=False)
             raise _undelivered(response.prompt_id, "the terminal takes no input now", prompt_open=True)
-        if typed < len(keys.data) or not self._process.is_alive():
+        if typed < len(keys.data):
             binding.close()
-            why = "the program ended while the answer was typed" if typed == len(keys.data) else "only a part could be typed"
-            raise _undelivered(response.prompt_id, why, prompt_open=False)
+            raise _undelivered(response.prompt_id, "only a part could be typed", prompt_open=False)
+        if not self._process.is_alive() and unread_bytes(self._fd) != 0:
+            binding.close()
+            raise _undelivered(response.prompt_id, "the program ended without reading it", prompt_open=False)
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())

@@ -1,3 +1,5 @@
+"""What does `check` find in what an operator wrote?"""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Which daemon does a command reach?"""
+
 from __future__ import annotations
 
 from pathlib import Path

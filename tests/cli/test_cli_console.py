@@ -1,3 +1,5 @@
+"""How does output look on a terminal, in a pipe and as JSON?"""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""What do the commands do with a daemon that answers?"""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""How do commands begin and end?"""
+
 from __future__ import annotations
 
 import json

@@ -31,7 +31,9 @@ def test_a_page_with_artifacts_has_a_bound_and_loses_nothing(shared: Daemon):
         while not set(made) <= set(seen):
             params = {"pageSize": 4, "pageToken": token, "includeArtifacts": "true"}
             page = client.get("/tasks", params=params).json()
-            sizes = [len(part["text"]) for task in page["tasks"] for artifact in task["artifacts"] for part in artifact["parts"]]
+            sizes = [
+                len(part["text"]) for task in page["tasks"] for artifact in task["artifacts"] for part in artifact["parts"]
+            ]
             assert sum(sizes) <= listing.PAGE_MAX_BYTES
             seen += [task["id"] for task in page["tasks"]]
             pages, token = pages + 1, page["nextPageToken"]

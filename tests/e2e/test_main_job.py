@@ -34,9 +34,11 @@ def test_two_questions_have_two_ids_and_two_answers(shared: Daemon):
     first = shared.run([ASK, ["ask", "Really? [y/N] "]])
     shared.answer(first, "y")
 
-    second = shared.until(first["id"], "INPUT_REQUIRED")
-    while prompt_of(second)["prompt"] != "Really? [y/N]":
-        second = shared.get(first["id"])
+    def asked_again():
+        task = shared.get(first["id"])
+        return task if state_of(task) == "INPUT_REQUIRED" and prompt_of(task)["prompt"] == "Really? [y/N]" else None
+
+    second = wait_until(asked_again)
 
     assert prompt_of(second)["prompt_id"] != prompt_of(first)["prompt_id"]
     assert shared.answer(second, prompt_id=prompt_of(first)["prompt_id"]).status_code == 409
