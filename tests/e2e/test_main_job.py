@@ -92,7 +92,7 @@ def test_without_input_mode_pipes_are_apart_exact_and_never_a_question(shared: D
         out = client.get(f"/tasks/{task['id']}/artifacts/stdout")
         err = client.get(f"/tasks/{task['id']}/artifacts/stderr")
         part = client.get(f"/tasks/{task['id']}/artifacts/stdout", headers={"Range": "bytes=4-6"})
-    assert out.content == b"out\n\xff\x00\xfeGo? [y/N] "
+    assert out.content == b"out\n\xff\x00\xfeProceed? [y/N] "
     assert err.content == b"err\n"
     assert (part.status_code, part.content) == (206, b"\xff\x00\xfe")
     assert out.headers["content-type"] == "application/octet-stream"
