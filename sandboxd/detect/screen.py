@@ -73,6 +73,7 @@ class Screen:
         self._height = max(2, height)
         self.place = Place()
         self.is_alternate = False
+        self.hides_cursor = self.brackets_paste = False
         self._main: Place | None = None  # the main screen, while the alternate one is shown
         self._saved: Place | None = None
         self._wraps = True
@@ -338,6 +339,6 @@ class Screen:
     def reset(self) -> None:
         """As at the start (RIS), further down."""
         self.place = Place(first=self.place.first + len(self.place.rows))
-        self.is_alternate = False
+        self.is_alternate = self.hides_cursor = self.brackets_paste = False
         self._main = self._saved = None
         self._wraps = self._is_blank = self._is_top_known = True

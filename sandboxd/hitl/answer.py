@@ -19,7 +19,8 @@ from sandboxd.errors import Problem
 TEXT_MAX_BYTES: Final = 4096  # adapter-command/v1
 CANONICAL_MAX_BYTES: Final = 4095  # termios(3), canonical mode: a line is 4,096 bytes with its newline; the rest is dropped
 
-Kind = Literal["yes_no", "choice", "free_text", "press_enter", "secret", "repl", "shell"]
+# `menu` names what no line of text can answer (arrow keys, a full screen): it is noticed, and never offered.
+Kind = Literal["yes_no", "choice", "free_text", "press_enter", "secret", "repl", "shell", "menu"]
 
 
 @attrs.frozen
