@@ -30,8 +30,9 @@ _YES_NO: Final = re.compile(
     r"|\b(?:yes/no|y/\(n\)|\(y\)/n|y/n\b))\S{0,3}\s?$"
 )
 _PRESS: Final = re.compile(
-    r"(?i)\b(?:press|hit|strike|type|push) (?:the )?[<\[\"']?(?:enter|return|any key|any other key|space)\b|\[(?:enter|return)\]\s?$"
-    r"|eingabetaste|beliebige taste|touche entrée|appuyez sur|pulse (?:intro|enter)|presione|任意の?键|任意のキー|아무 키"
+    r"(?i)\b(?:press|hit|strike|type|push) (?:the )?[<\[\"']?(?:enter|return|any key|any other key|space)\b"
+    r"|\[(?:enter|return)\]\s?$|eingabetaste|beliebige taste|touche entrée|appuyez sur|pulse (?:intro|enter)|presione"
+    r"|任意の?键|任意のキー|아무 키"
 )
 # Something has been said, and goes on: a percentage, a rate, a duration, a bar, dots.
 _PROGRESS: Final = re.compile(
