@@ -122,6 +122,12 @@ class Stage:
                         return
         raise AssertionError(f"the task ended without {text!r}: {seen!r}")
 
+    async def appears(self, name: str) -> None:
+        """Until a program has made that file."""
+        with trio.fail_after(10):
+            while not (self.root / name).exists():  # noqa: ASYNC110  # a file has no event
+                await trio.sleep(0.01)
+
     async def ended(self, task_id: str, *, seconds: float = 10.0) -> Finished:
         stored = await self.until(task_id, lambda event: isinstance(event, Finished | Rejected), seconds=seconds)
         assert isinstance(stored.event, Finished), stored
