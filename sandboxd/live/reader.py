@@ -15,6 +15,7 @@ from typing import Final
 import trio
 
 READ_MAX: Final = 65536
+KERNEL_MAX_BYTES: Final = 1024 * 1024  # what a pipe can hold unread (/proc/sys/fs/pipe-max-size); a pty holds less
 REOPEN_POLL_S: Final = 0.05  # after EIO a wait for readability returns at once, for ever: poll instead
 
 
@@ -27,6 +28,7 @@ class Reader:
         self._over = trio.Event()
         self._done = trio.Event()
         self._waiting_since: float | None = None
+        self._bytes = 0
 
     def __repr__(self) -> str:
         return f"<Reader fd={self._fd} done={self._done.is_set()}>"
@@ -53,6 +55,7 @@ class Reader:
             if not data:
                 break
             self._waiting_since = None
+            self._bytes += len(data)
             await self._take(data)
         self._done.set()
 
@@ -61,8 +64,14 @@ class Reader:
         self._over.set()
 
     async def drained(self, quiet_s: float) -> bool:
-        """Return True at the end of the output, False once nothing has come for `quiet_s` (somebody else holds it open)."""
+        """Return True at the end of the output, False when somebody else holds it open.
+
+        That is so once nothing has come for `quiet_s`, or more has come than the kernel can have held when this was called.
+        """
+        enough = self._bytes + KERNEL_MAX_BYTES
         while not self._done.is_set():
+            if self._bytes > enough:
+                return False
             now = trio.current_time()
             idle_s = now - self._waiting_since if self._waiting_since is not None else 0.0
             if idle_s >= quiet_s:

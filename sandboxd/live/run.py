@@ -31,6 +31,7 @@ from sandboxd.tasks.output import TERMINAL
 FLUSH_S: Final = 0.05  # output is put together for that long: 20 appends a second a run at most, unless it is large
 FLUSH_BYTES: Final = 32 * 1024
 DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
+LEFT_BEHIND_S: Final = 2.0  # how long the output of what the program left behind is waited for: a pipeline's last part, say
 
 _log = logs.logger(__name__)
 
@@ -112,7 +113,8 @@ class TaskRun:
             status = await self._until_exit()
             if self._questions:
                 self._questions.close()
-            await _drain(readers)
+            with trio.move_on_after(LEFT_BEHIND_S):  # it may print for ever, and a store that is full holds the readers back
+                await _drain(readers)
             self._survivors = await self._process.end_tree()  # what the program left behind does not outlive the run
             await _drain(readers)
             nursery.cancel_scope.cancel()

@@ -5,7 +5,7 @@ import pty
 
 import trio
 
-from sandboxd.live.reader import Reader
+from sandboxd.live.reader import KERNEL_MAX_BYTES, Reader
 
 
 async def test_a_pipe_is_read_to_its_end():
@@ -71,5 +71,28 @@ async def test_a_descriptor_that_somebody_holds_open_is_given_up_after_silence()
         nursery.start_soon(reader.run)
         assert not await reader.drained(0.05)
         nursery.cancel_scope.cancel()
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+async def test_a_descriptor_that_somebody_fills_for_ever_is_given_up_once_the_kernels_share_is_read():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    os.set_blocking(write_fd, False)
+    taken = 0
+
+    async def take(data: bytes) -> None:
+        nonlocal taken
+        taken += len(data)
+        os.write(write_fd, data)  # never silent, never at its end
+        await trio.lowlevel.checkpoint()
+
+    os.write(write_fd, b"x" * 65536)
+    reader = Reader(read_fd, take)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.run)
+        assert not await reader.drained(0.01)
+        nursery.cancel_scope.cancel()
+    assert taken > KERNEL_MAX_BYTES
     os.close(read_fd)
     os.close(write_fd)
