@@ -69,6 +69,7 @@ class Questions:
         self._binding: Binding | None = None
         self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
         self._asked = 0
+        self._is_over = False
         self._fed = trio.Event()
         self.expired = trio.Event()  # a prompt's own limit passed, and the policy says that this fails the task
         self.overrun = trio.Event()  # the program asked more often than the policy allows
@@ -82,8 +83,8 @@ class Questions:
         self._wake()
 
     async def watch(self, flush: Any) -> None:
-        """Raise, withdraw and expire prompts until cancelled; `flush` records the output that came before a question."""
-        while True:
+        """Raise, withdraw and expire prompts until closed; `flush` records the output that came before a question."""
+        while not self._is_over:
             now = trio.current_time()
             self._expire(now)
             match self._detector.poll(now):
@@ -150,9 +151,11 @@ class Questions:
         return PromptNotOpen("no such prompt is open on this task", facts=facts)
 
     def close(self) -> None:
-        """No answer can be typed any more: the run ends."""
+        """The run ends: no answer can be typed any more, so what the program asks while it is being ended is no prompt."""
+        self._is_over = True
         if self._binding:
             self._binding.close()
+        self._wake()
 
     def _raise(self, prompt: Prompt, now: float) -> None:
         text = plain_text(prompt.text)
