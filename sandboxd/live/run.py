@@ -180,8 +180,8 @@ class TaskRun:
 
     def _finish(self, status: ExitStatus) -> None:
         for name, capture in self._captures.items():
-            metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
             pieces = capture.finish()
+            metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
             for index, piece in enumerate(pieces, 1):
                 self._append(name, piece, last=index == len(pieces))
             if not pieces and name in self._kept:

@@ -27,7 +27,7 @@ from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
 from sandboxd.store.base import Entry, Store, StoredEvent, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.sqlite import SqliteStore, open_store
-from sandboxd.tasks.events import Asked, Event, Finished, Rejected, Submitted, Wrote
+from sandboxd.tasks.events import Asked, Event, Finished, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.view import TaskView
 
 POLICY = """
@@ -78,11 +78,12 @@ class Stage:
     _names: Any = attrs.field(factory=itertools.count)
 
     async def start(
-        self, text: str, adapter: str = "python", *, text_line: bool = True, timeout_s: int = 30
+        self, text: str, adapter: str = "python", *, text_line: bool = True, timeout_s: int = 30, script: str | None = None
     ) -> tuple[str, Callable[[], TaskRun]]:
         """Run that script: the task's id, and a way to its run."""
-        script = f"script-{next(self._names)}"
-        (self.root / script).write_text(text)
+        if script is None:
+            script = f"script-{next(self._names)}"
+            (self.root / script).write_text(text)
         message = Message(str(uuid.uuid4()), "user", (Part("text", "go"),))
         command = AdapterCommand(adapter, "plan", (adapter, script), timeout_s=timeout_s, text_line=text_line)
         view = TaskView(str(uuid.uuid4()), "context", "stage")
@@ -106,6 +107,9 @@ class Stage:
                         return stored
         raise AssertionError("the task ended without it")
 
+    async def started(self, task_id: str) -> None:
+        await self.until(task_id, lambda event: isinstance(event, Started))
+
     async def asked(self, task_id: str, *, after: int = 0) -> tuple[Asked, int]:
         stored = await self.until(task_id, lambda event: isinstance(event, Asked), after=after)
         assert isinstance(stored.event, Asked)
@@ -124,9 +128,7 @@ class Stage:
 
     async def appears(self, name: str) -> None:
         """Until a program has made that file."""
-        with trio.fail_after(10):
-            while not (self.root / name).exists():  # noqa: ASYNC110  # a file has no event
-                await trio.sleep(0.01)
+        await comes_true((self.root / name).exists)
 
     async def ended(self, task_id: str, *, seconds: float = 10.0) -> Finished:
         stored = await self.until(task_id, lambda event: isinstance(event, Finished | Rejected), seconds=seconds)
@@ -134,7 +136,10 @@ class Stage:
         return stored.event
 
     async def events(self, task_id: str) -> list[StoredEvent]:
-        return list(await self.store.events(task_id, after=0))
+        found: list[StoredEvent] = []
+        while page := await self.store.events(task_id, after=len(found)):
+            found += page
+        return found
 
     async def output(self, task_id: str, artifact_id: str = "terminal") -> bytes:
         events = await self.events(task_id)
@@ -144,6 +149,13 @@ class Stage:
         view = await self.store.view(task_id)
         assert view is not None
         return view.state
+
+
+async def comes_true(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
+    """For what has no event: files, processes, counts."""
+    with trio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.01)
 
 
 def answer(run: TaskRun, prompt_id: str, text: str) -> Accepted:
