@@ -101,7 +101,8 @@ class Questions:
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
-        succeeds.
+        succeeds. A program that reads its last answer and ends is dead by the second check and was answered all the same;
+        the terminal's queue tells it from one that died before it read.
         """
         binding = self._binding
         if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
@@ -120,7 +121,7 @@ class Questions:
             raise self.not_open(response.prompt_id)
         binding.claim()
         typed = terminal.type_now(self._fd, keys.data)
-        if not self._process.is_alive():
+        if not self._process.is_alive() and (typed < len(keys.data) or not terminal.is_read(self._fd)):
             binding.close()
             raise _undelivered(response.prompt_id, "the program ended while the answer was typed", prompt_open=False)
         if typed == 0:

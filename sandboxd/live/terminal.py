@@ -9,6 +9,9 @@ import fcntl
 import os
 import select
 import termios
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _LFLAG: Final = 3  # termios(3): tcgetattr's list is iflag, oflag, cflag, lflag, …
@@ -38,14 +41,36 @@ def type_now(fd: int, data: bytes) -> int:
     return done
 
 
+def is_read(fd: int) -> bool:
+    """Whether everything that was typed has been read, also by a program that has ended since."""
+    with _peer(fd) as peer:
+        if peer is None:
+            return False
+        poll = select.poll()
+        poll.register(peer, select.POLLIN)
+        poll.poll(0)  # the line discipline takes in what is on its way before it says that there is nothing to read
+        unread = array("i", [0])
+        fcntl.ioctl(peer, termios.FIONREAD, unread)
+        return unread[0] == 0
+
+
 def take_back(fd: int) -> None:
     """Throw away everything that was typed and not read: on its way first, then what waits in the line discipline."""
     termios.tcflush(fd, termios.TCOFLUSH)
+    with _peer(fd) as peer:
+        if peer is not None:
+            termios.tcflush(peer, termios.TCIFLUSH)
+
+
+@contextmanager
+def _peer(fd: int) -> Iterator[int | None]:
+    """The program's end of the terminal; its queue outlives the program as long as the master is open."""
     try:
         peer = fcntl.ioctl(fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:  # nobody holds the other end, so nobody reads it either
+    except OSError:  # no pty, or no descriptor left
+        yield None
         return
     try:
-        termios.tcflush(peer, termios.TCIFLUSH)
+        yield peer
     finally:
         os.close(peer)
