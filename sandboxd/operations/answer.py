@@ -56,7 +56,8 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
         raise
     metrics.ANSWERS.labels(outcome="accepted").inc()
     typed_at = trio.current_time()
-    with trio.move_on_after(RECORD_S) as waiting:
+    # Shielded: a client that hangs up now and asks again must find its answer on record, not a prompt that is taken.
+    with trio.CancelScope(deadline=typed_at + RECORD_S, shield=True) as waiting:
         await accepted.ticket.committed()
     if not waiting.cancelled_caught:
         metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
