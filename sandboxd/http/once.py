@@ -52,7 +52,7 @@ async def act_once(doors: Doors, caller: Caller, instance: str, respond: Respond
 
 async def _params() -> Mapping[str, Any] | None:
     """The parameters of a send; None when the request is none, or is so ill-formed that its door refuses it."""
-    is_rpc = style_of(quart.request.path) == "rpc"
+    is_rpc = _is_rpc()
     if not is_rpc and not quart.request.path.rstrip("/").endswith(_SENDS):
         return None
     try:
@@ -97,7 +97,7 @@ async def _tell_again(found: SendRecord, caller: Caller, respond: Respond) -> qu
 
 async def _for_this_call(body: bytes) -> bytes:
     """The kept body; a JSON-RPC answer with the id of this call."""
-    if style_of(quart.request.path) != "rpc":
+    if not _is_rpc():
         return body
     return dump_json({**parse_json(body), "id": id_of(await read_json(quart.request))})
 
@@ -105,7 +105,11 @@ async def _for_this_call(body: bytes) -> bytes:
 def _is_refusal(status: int, body: bytes) -> bool:
     if status >= 400:
         return True
-    return style_of(quart.request.path) == "rpc" and "error" in parse_json(body)
+    return _is_rpc() and "error" in parse_json(body)
+
+
+def _is_rpc() -> bool:
+    return style_of(quart.request.path) == "rpc"
 
 
 def _door(caller: Caller) -> str:
