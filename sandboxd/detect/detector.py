@@ -38,16 +38,12 @@ _REMEMBERED: Final = 32
 
 @attrs.frozen
 class Prompt:
-    """A question has settled: the line as a person sees it, what may be answered, and why we think so.
-
-    `single_key`: its pack says that the program takes one key, and no Enter.
-    """
+    """A question has settled: the line as a person sees it, what may be answered, and why we think so."""
 
     text: str
     form: AnswerForm
     rule: str
     evidence: Mapping[str, Any]
-    single_key: bool = False
 
 
 @attrs.frozen
@@ -108,6 +104,8 @@ class Detector:
         self._answers: deque[str] = deque(maxlen=_REMEMBERED)
         self._left: deque[tuple[int, str]] = deque(maxlen=_REMEMBERED)  # questions that went away unanswered
         self._was_secret = False
+        self._typed_to: Prompt | None = None  # what the last answer was for
+        self._again: Prompt | None = None  # a question whose answer was discarded, and that stands nowhere any more
         self._stalled: tuple[int, str] | None = None
         self._gone = self._looks = self._unread = 0
 
@@ -132,10 +130,17 @@ class Detector:
         raised = self._raised
         self._answered_text = raised.prompt.text if raised is not None else view.line.rstrip() or view.above
         self._answers.append(self._answered_text)
+        self._again, self._typed_to = None, None if raised is None else raised.prompt
         if raised is not None:
             self._was_secret = raised.prompt.form.kind == "secret"
         self._raised = None
         self._deadline = now + self._first_settle_s if self._witnessed else None
+
+    def discarded(self, now: float) -> None:
+        """What was typed last was thrown away before the program read it: its question stands as it did."""
+        self._answered = None
+        self._again = self._typed_to
+        self._deadline = now + self._first_settle_s
 
     def next_deadline(self) -> float | None:
         """When to `poll` next; None: nothing is pending."""
@@ -191,6 +196,11 @@ class Detector:
         finding = self._judge(view, evidence)
         if finding is not None and self.answered(finding.start, view, is_read=evidence.reading is True):
             finding = None
+        again, self._again = self._again, None
+        if finding is None and again is not None and evidence.reading is not False:
+            self._raised = _Raised(again, view.row, view.line.rstrip(), SETTLE_S)
+            self._look_again(now, evidence)
+            return again
         if finding is None or finding.menu:
             return self._stall(finding, view, now, evidence)
         settle_s = finding.settle_s
@@ -199,7 +209,7 @@ class Detector:
         if now < self._last_output_s + settle_s:
             self._deadline = self._last_output_s + settle_s
             return None
-        prompt = Prompt(finding.text, finding.form, finding.rule, finding.facts, finding.single_key)
+        prompt = Prompt(finding.text, finding.form, finding.rule, finding.facts)
         self._raised = _Raised(prompt, view.row, view.line.rstrip(), settle_s)
         self._gone = self._unread = 0
         self._look_again(now, evidence)

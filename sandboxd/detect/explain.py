@@ -48,6 +48,15 @@ class Truth:
         return Evidence(canonical=canonical, echo=echo, reading=reading[-1][1] if reading else None)
 
 
+def read_truth(document: Mapping[str, Any]) -> Truth:
+    """What `sandboxd record` writes beside a recording; `ValueError`, `LookupError` or `TypeError` when it is no such thing."""
+    return Truth(
+        tuple((float(at), bool(canonical), bool(echo)) for at, canonical, echo, *_ in document["tty_timeline"]),
+        tuple((float(at), bool(reading)) for at, reading in document["blocked_timeline"] if reading is not None),
+        float(document["duration"]),
+    )
+
+
 @attrs.frozen
 class Piece:
     """Something that was written (or typed) at a time, in seconds from the start."""

@@ -28,7 +28,7 @@ _AGAIN: Final = re.compile(r"(?i)\b(?:again|repeat|retype|re-?enter|confirm|veri
 class Finding:
     """What stands at the cursor is waited on. `menu`: why no line of text can answer it; empty: one can.
 
-    `start`: where in the line the question begins. `single_key`: the program takes one key, and no Enter.
+    `start`: where in the line the question begins.
     """
 
     text: str
@@ -37,7 +37,6 @@ class Finding:
     settle_s: float
     start: int = 0
     menu: str = ""
-    single_key: bool = False
     facts: Mapping[str, Any] = attrs.Factory(dict)
 
 
@@ -85,7 +84,7 @@ def _by_rule(found: Fit, view: View, evidence: Evidence, past: Past) -> Finding:
     if form.kind != "secret" and _is_secret(view.line, evidence, past, default=False):
         form = AnswerForm("secret")
     facts = {**found.evidence, **evidence.facts()}
-    return Finding(view.line.rstrip(), form, rule.id, rule.settle_s, found.start, single_key=rule.single_key, facts=facts)
+    return Finding(view.line.rstrip(), form, rule.id, rule.settle_s, found.start, facts=facts)
 
 
 def _by_kernel(view: View, evidence: Evidence, past: Past) -> Finding | None:

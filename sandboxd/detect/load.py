@@ -172,6 +172,12 @@ def _rule(table: Mapping[str, Any], at: str) -> tuple[Rule | None, list[Problem]
             for hole, key in holes(answer).items()
             if hole not in groups
         ]
+    if table.get("single-key", False):
+        problems += [
+            Problem(f"{at}: answer.choices", f"`{choice.text}` is no single key")
+            for choice in answer.choices
+            if len(choice.text) > 1 and not choice.text.startswith("{")
+        ]
     if problems:
         return None, problems
     examples = table["examples"]

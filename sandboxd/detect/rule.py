@@ -115,7 +115,7 @@ def fit_one(rule: Rule, view: View, evidence: Evidence = NOTHING_KNOWN) -> Fit |
         facts["above"] = view.above
     if view.is_cut:
         facts["is_cut"] = True
-    return Fit(rule, answer_form(rule.answer, match), match.start() + dropped, facts)
+    return Fit(rule, attrs.evolve(answer_form(rule.answer, match), single_key=rule.single_key), match.start() + dropped, facts)
 
 
 def _window(line: str) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from sandboxd.errors import Problem
 
 Isolation = Literal["none", "standard", "strict"]
 OnExpiry = Literal["wait", "fail"]
+Secrets = Literal["wait", "fail", "relay"]
 
 
 @attrs.frozen
@@ -44,13 +45,15 @@ class Limits:
 class PromptRules:
     """How questions of this command are found and what happens when nobody answers.
 
-    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts.
+    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts. `secrets`: whether
+    a question for a secret is kept from people (the command waits on, or fails) or relayed to them.
     """
 
     detectors: tuple[str, ...] = ()
     timeout_s: int | None = None
     on_expiry: OnExpiry = "wait"
     max_prompts: int = 100
+    secrets: Secrets = "wait"
 
 
 @attrs.frozen
