@@ -241,6 +241,8 @@ class Detector:
         self._look_again(now, evidence)
         is_same = (view.row, view.line.rstrip()) == (raised.row, raised.line)
         if not evidence.reading:
+            if is_same and self._judge(view, evidence) is not None:
+                return None  # what asks without being seen to wait is not taken back for that
             self._unread += 1
             if is_same and self._unread < _UNREAD:
                 self._deadline = now + _LOOK_MIN_S

@@ -61,6 +61,8 @@ def judge(rules: Sequence[Rule], view: View, evidence: Evidence, past: Past, *, 
         return _menu(view, evidence, "its pack says so", found.rule.id)
     if evidence.canonical is not True and (why := shape.menu_reason(view)):
         return _menu(view, evidence, why) if evidence.reading else None
+    if evidence.reading is None and (shape.is_driven(view) or _is_echoed_secret(view, evidence)):
+        return None
     if found is not None:
         return _by_rule(found, view, evidence, past)
     if evidence.reading and not evidence.is_idle:
@@ -73,8 +75,13 @@ def _is_blind(view: View, evidence: Evidence, past: Past) -> bool:
     return evidence.hides_typing is True and shape.is_prompt(view.line) and _names_secret(view.line, past)
 
 
+def _is_echoed_secret(view: View, evidence: Evidence) -> bool:
+    """Words for a secret on a terminal that shows what is typed: whoever asks reads it from elsewhere, as `sudo -S` does."""
+    return evidence.hides_typing is False and shape.is_prompt(view.line) and shape.asks_secret(view.line)
+
+
 def _fit(rules: Sequence[Rule], view: View, evidence: Evidence) -> Fit | None:
-    if view.below and evidence.reading and not evidence.is_idle:
+    if view.line and evidence.reading and not evidence.is_idle:
         view = attrs.evolve(view, unknown="")  # a hint below the line that is being read hides nothing
     return fit(rules, view, evidence)
 
@@ -89,20 +96,21 @@ def _by_rule(found: Fit, view: View, evidence: Evidence, past: Past) -> Finding:
 
 def _by_kernel(view: View, evidence: Evidence, past: Past) -> Finding | None:
     line = view.line
-    if view.unknown and not view.below:
+    if view.unknown and not view.line:
         return None
     if not line.strip():
         row = view.rows[-1] if view.rows else ""
         if not row.strip() or not shape.asks_above(view.above):
             return None
         line = view.above
-    elif not evidence.is_exact and not view.edits and shape.is_progress(line) and not (evidence.canonical and _is_open(line)):
+    elif not evidence.is_exact and not view.edits and _goes_on(line, evidence):
         return None
     return _generic("kernel", line, view, evidence, past)
 
 
-def _is_open(line: str) -> bool:
-    return line.endswith(" ") and line.rstrip().endswith((">", "]", ")", "."))
+def _goes_on(line: str, evidence: Evidence) -> bool:
+    """An idle reader's line: in line mode only what can be nothing but progress, in raw mode whatever looks like it."""
+    return shape.is_heading(line) or (not evidence.canonical and shape.is_progress(line))
 
 
 def _by_text(view: View, evidence: Evidence, past: Past) -> Finding | None:

@@ -82,6 +82,11 @@ class Screen:
         self._is_home = False  # the last move was to the upper left corner
         self._last = ""
 
+    @property
+    def is_on_fresh_row(self) -> bool:
+        """Whether the cursor, lost as it is, has gone to a new row since it was moved."""
+        return self.place.newlines_to_bottom < self._height
+
     def restart(self, *, is_same_row: bool, is_alternate: bool, is_cut: bool) -> None:
         """Output was dropped: begin anew with an empty row, in the cursor's row or below all that was known."""
         place = self.place

@@ -23,6 +23,9 @@ _SECRET: Final = re.compile(
     r"|\bsenha|palavra-passe|\bparola|wachtwoord|lösenord|lösenfras|adgangskode|passord|salasana|hasło|heslo|jelszó|şifre"
     r"|парол|パスワード|パスフレーズ|暗証|密码|密碼|口令|비밀번호|암호"
 )
+_ABOUT: Final = re.compile(
+    r"(?i)(?:password|passphrase|token|secret|key|pin) (?:name|length|file|path|id|type|hint|manager|expir|policy)"
+)
 _YES: Final = r"(?:yes|y|ja|j|s[ií]|s|oui|o|tak|t|да|д|evet|e)"
 _NO: Final = r"(?:nein|non|nie|no|n|нет|н|hayır|h)"
 _YES_NO: Final = re.compile(
@@ -37,13 +40,15 @@ _PRESS: Final = re.compile(
 # Something has been said, and goes on: a percentage, a rate, a duration, a bar, dots.
 _PROGRESS: Final = re.compile(
     r"(?i)(?:(?<![\w-])\d{1,3}(?:[.,]\d{1,3})? ?%|\d ?(?:[kmgt]i?)?b(?:/s)?|\d ?(?:it|ops|files?|rows?)/s|\d ?m?s"
-    r"|\d:\d\d|\d/\d+|\.\.\.|…|[=#>-]{5,}\]?|\s[|/\\-]|eta \S+)\s?$"
+    r"|\d:\d\d|\d/\d+|\.\.\.|…|[=#>-]{5,}\]?|[=#.>-]{5,}\]|\s[|/\\-]|eta \S+)\s?$"
 )
-_SPINNER: Final = re.compile(r"^\s?[\u2800-\u28ff◐-◓▁-█▓▒░]")
+_SPINNER: Final = re.compile(r"^\s?(?:[\u2800-\u28ff◐-◓▁-█▓▒░]|[-\\|/]\s\S.{0,200}[^?:\s]\s?$)")
 # `Resuming: ` says what is being done; the nouns and adjectives that end alike do not.
 _GERUND: Final = re.compile(
     r"^\W{0,3}(?!(?i:anything|something|nothing|everything|string|setting|ring|king|thing|during|remaining|missing|billing|shipping"
-    r"|mailing|working|staging|building|warning|existing|being|using|starting|ending)\b)[A-Za-z][a-z]{2,14}ing\b"
+    r"|mailing|working|staging|building|warning|existing|being|using|starting|ending|encoding|meeting|rating|heading|spelling"
+    r"|landing|opening|closing|routing|marketing|mapping|logging|listening|binding|padding|pricing|training|housing|spacing"
+    r"|timing|sibling|ceiling|evening|morning|pending|outgoing|incoming|following|matching)\b)[A-Za-z][a-z]{2,14}ing\b"
 )
 _LOG: Final = re.compile(
     r"(?i)^(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d"
@@ -67,17 +72,19 @@ _ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\s\S")  # `? Name`, as a whole family
 _ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]$")
 _COLON: Final = re.compile(r"[\w)\]\"'>»%。、ー*]\s?[:：]$")
 
-_POINTER_ROW: Final = re.compile(r"^[\s│|┃]{0,6}(?:[❯›»➤►▸▶☞→●◉◯○◻◼☐☑✔⬢⬡◆◇■□]|>\s|\*\s|[>*]?\s?[\[(][ xX*✓✔]?[\])]\s)\s?\S")
+_POINTER_ROW: Final = re.compile(r"^[\s│|┃]{0,6}(?:[❯›»➤►▸▶☞●◉◯○◻◼☐☑⬢⬡◆◇■□]|>\s|\*\s|[>*]?\s?[\[(][ xX*✓✔]?[\])]\s)\s?\S")
 _MENU_WORDS: Final = re.compile(
-    r"(?i)arrow[- ]keys|use (?:the )?(?:arrows|shortcuts|space)|↑.{0,3}↓|\bnavigate\b|<space>"
+    r"(?i)arrow[- ]keys|use (?:the )?(?:arrows|shortcuts|space)|↑.{0,3}↓|(?:to|[↑↓]) navigate\b|<space>"
     r"|space(?:bar)? (?:to )?(?:select|toggle)"
     r"|⏎ (?:select|submit)|enter to (?:confirm|select|submit)|press space|↵|ctrl[+-][a-z] .{0,20}(?:exit|save)"
 )
 _PAGER: Final = re.compile(
-    r"(?i)^\s?--\s?(?:more|mehr|plus|más)\s?--|^\s?:\s?$|^\(?end\)?\s?$|\(end\)\s?$|^lines? \d+[-/]\d+|\(press h for help"
-    r"|press (?:space|q) (?:to|for)\b|^\s?(?:standard input|manual page)\b.{0,80}\bline \d"
+    r"(?i)^\s?--\s?(?:more|mehr|plus|más)\s?--|^\s?:\s?$|^\(?end\)?\s?$|\(end\)\s?$|^lines? \d+[-/]\d+"
+    r"|\(press h for help[^)]{0,40}\)\s?$|press (?:space|q) (?:to|for)\b[^:?]{0,60}$"
+    r"|^\s?(?:standard input|manual page)\b.{0,80}\bline \d"
 )
 _KEY_LIST: Final = re.compile(r"(?i)(?:press|hit) [\"'<\[]?(?:[a-z0-9?]|enter|space|esc)[\"'>\]]? to\b")
+_SUBMITS: Final = re.compile(r"(?i)(?:enter|return|⏎) (?:to )?(?:confirm|submit|accept)")
 _FRAME: Final = re.compile(r"[│┃║╭╮╰╯┌┐└┘├┤╔╗╚╝▊▎]")
 
 _DEFAULT: Final = re.compile(
@@ -94,7 +101,7 @@ def tail(line: str) -> str:
 def asks_secret(text: str) -> bool:
     """Whether the words ask for something that is hidden, and not merely about it."""
     text = tail(text)
-    return _SECRET.search(text) is not None and _YES_NO.search(text) is None
+    return _SECRET.search(text) is not None and _YES_NO.search(text) is None and _ABOUT.search(text) is None
 
 
 def is_press_enter(text: str) -> bool:
@@ -115,6 +122,17 @@ def is_progress(line: str) -> bool:
     if bare.endswith(("?", "？")):
         return _GERUND.search(text) is not None and "[" not in text
     return _PROGRESS.search(text) is not None or (_GERUND.search(text) is not None and _YES_NO.search(text) is None)
+
+
+def is_heading(line: str) -> bool:
+    """Whether the line can be nothing but progress, even where somebody waits for whole lines: `Resuming: `, `⠙ …`, `40%`."""
+    text = tail(line)
+    return _SPINNER.search(text) is not None or (is_progress(text) and (_GERUND.search(text) is not None or "%" in text[-3:]))
+
+
+def is_driven(view: View) -> bool:
+    """Whether a script says that it talks to the program itself, as expect does with `spawn PROGRAM`."""
+    return any(row.startswith("spawn ") for row in (*view.rows, view.above))
 
 
 def is_log(line: str) -> bool:
@@ -142,13 +160,16 @@ def menu_reason(view: View) -> str:
         return "its line names keys"
     if any(_POINTER_ROW.search(row) for row in view.below):
         return "choices with a pointer stand below"
-    if any(_MENU_WORDS.search(row) for row in view.below[:3]):
+    if any(_MENU_WORDS.search(row) and not _SUBMITS.search(row) for row in view.below[:3]):
         return "keys are named below"
+    block = _block(view.rows)
+    if line.startswith(" ") and line.strip() and not is_prompt(line) and not is_bare_prompt(line):
+        return "choices with a pointer stand above" if any(_POINTER_ROW.search(row) for row in block) else ""
     if not line.strip() and not view.below:
-        block = _block(view.rows)
         if sum(1 for row in block if _POINTER_ROW.search(row)) >= 1 and len(block) > 1:
             return "choices with a pointer stand above"
-        if any(_KEY_LIST.search(row) for row in block) and not (len(block) == 1 and is_press_enter(block[0])):
+        keys = sum(1 for row in block if _KEY_LIST.search(row))
+        if keys > 1 or (keys == 1 and not is_press_enter(block[-1])):
             return "keys are named above"
         if block and _FRAME.search(block[-1][:2]):
             return "a frame stands above"

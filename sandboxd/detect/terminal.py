@@ -45,11 +45,11 @@ _ROWS_SHOWN: Final = 16  # above and below: as far as a menu reaches that a pers
 class View:
     """The live line and what surrounds it.
 
-    `line`: as printed, one blank at its end where there were several; empty when `unknown` says why it cannot be told, except
-    for text below the cursor, where the line is known and only weak. `row`: the number of the row that the line begins in; it
-    tells the same words in another place. `is_cut`: the line is longer than the cap and only its end is here. `rows`: the rows
-    above, nearest last, wrapped ones apart and blank ones kept; `below`: the ones below that are not blank. `edits`: the
-    program has switched bracketed paste on, as line editors do while they read. `hides_cursor`: as menus do.
+    `line`: as printed, one blank at its end where there were several; empty when `unknown` says why it cannot be told. With
+    text below the cursor, or a line editor that goes on below a full screen, it is known and only weak. `row`: the number of
+    the row that the line begins in; it tells the same words in another place. `is_cut`: the line is longer than the cap and
+    only its end is here. `rows`: the rows above, nearest last, wrapped ones apart and blank ones kept; `below`: the ones below
+    that are not blank. `edits`: bracketed paste is on, as line editors have it while they read. `hides_cursor`: as menus do.
     """
 
     line: str = ""
@@ -147,8 +147,9 @@ def _view(screen: Screen) -> View:
     blank = View(row=number, edits=screen.brackets_paste, hides_cursor=screen.hides_cursor)
     if screen.is_alternate:
         return attrs.evolve(blank, unknown="the alternate screen is shown", full_screen=True)
-    if place.is_lost:
-        return attrs.evolve(blank, unknown="the cursor was moved to a row of its own", full_screen=True)
+    lost = "the cursor was moved to a row of its own" if place.is_lost else ""
+    if lost and not (screen.is_on_fresh_row and screen.brackets_paste):
+        return attrs.evolve(blank, unknown=lost, full_screen=True)
     if any(row.is_stale for row in rows):
         return attrs.evolve(blank, unknown="the cursor was moved up to a row that is not known")
     below = tuple(row.text.rstrip() for row in place.rows[last + 1 : last + 1 + 4 * _ROWS_SHOWN] if row.text.strip())
@@ -165,7 +166,7 @@ def _view(screen: Screen) -> View:
         line=line,
         above=_above(screen, first),
         is_cut=is_cut,
-        unknown="something stands below the cursor's line" if below else "",
+        unknown=lost or ("something stands below the cursor's line" if below else ""),
         rows=tuple("" if row.is_stale else row.text.rstrip() for row in place.rows[max(0, first - _ROWS_SHOWN) : first]),
         below=below[:_ROWS_SHOWN],
     )
