@@ -59,7 +59,7 @@ _CODE: Final = re.compile(
 )
 
 _SHELL: Final = re.compile(r"(?:^|[\w\])~/:. -])[$#%]\s?$|[❯➜λ»▶⟩]\s?$")
-_REPL: Final = re.compile(r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|[=\-(\['\"]#|[=\-(]>|\?-|\.{3}>?|[a-z\])]\))\s?$")
+_REPL: Final = re.compile(r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}\.{3}>?\s?$")
 _NAMED_REPL: Final = re.compile(
     r"^(?:\(?[A-Za-z][\w .:@/()\[\]=-]{0,50}>{1,2}|\([A-Za-z][\w.-]{0,20}\)|[a-z][\w.-]{0,30}[=\-(]#|\?-)\s?$"
 )
@@ -89,6 +89,10 @@ _FRAME: Final = re.compile(r"[│┃║╭╮╰╯┌┐└┘├┤╔╗╚�
 
 _DEFAULT: Final = re.compile(
     r"(?:\[(?P<square>[^\[\]]{1,80})\]|\((?:(?i:default)(?:s to|:|=| is)?\s?)?(?P<round>[^()]{1,80})\))\s?[:?›>]?\s?$"
+)
+_LIST: Final = re.compile(
+    r"[\[(](?P<list>[A-Za-z][\w+-]{0,20}(?:/[A-Za-z][\w+-]{0,20}){1,15}|[A-Za-z][\w+-]{0,20}(?:\|[A-Za-z][\w+-]{0,20}){1,15}"
+    r"|[A-Za-z][\w+-]{0,20}(?:, [A-Za-z][\w+-]{0,20}){1,15})[\])](?:\s?[\[(][^\[\]()]{1,40}[\])])?\s?[:?>]\s?$"
 )
 _CAPITAL: Final = re.compile(r"[\[(]\W?([A-Za-z]+)\W{1,3}([A-Za-z]+)\W{0,2}[\])]")
 
@@ -222,9 +226,14 @@ def form_of(line: str) -> AnswerForm:
         return AnswerForm("press_enter")
     if _YES_NO.search(text):
         return _yes_no(text)
+    found = _LIST.search(text)
+    if found:
+        shown = re.split(r"[/|]|, ", found["list"])
+        return AnswerForm("choice", tuple(Choice(each, each) for each in dict.fromkeys(shown)))
     if _SHELL.search(text):
         return AnswerForm("shell")
-    if _REPL.search(text) or _NAMED_REPL.search(text):
+    is_noted = _ENDS_NOTED.search(text.rstrip()) is not None
+    if not is_noted and (_REPL.search(text) or _NAMED_REPL.search(text)):
         return AnswerForm("repl")
     found = _DEFAULT.search(text)
     default = (found["square"] or found["round"]).strip() if found else ""

@@ -264,7 +264,7 @@ def test_a_secret_s_words_on_a_terminal_that_shows_typing_ask_nobody() -> None:
 STORIES = [
     ("Name: ", LINE),
     (
-        "\x1b[?2004h\x1b[?25l\x1b[0m\x1b[?7l\x1b[J\x1b[0;38;5;67m?\x1b[0;1m Country?\x1b[0m\r\r\n\r\r\n\x1b[2A\x1b[11C\x1b[?7h\x1b[?25h",
+        ("\x1b[?2004h\x1b[?25l\x1b[36m?\x1b[1m Country?\x1b[0m\r\r\n\r\r\n\x1b[2A\x1b[11C\x1b[?25h", RAW),
         RAW,
     ),
     ("\x1b[32m✔\x1b[39m done\r\n\x1b[34m?\x1b[39m \x1b[1mPort\x1b[22m \x1b[2m(3000)\x1b[22m\x1b[15G", RAW),
