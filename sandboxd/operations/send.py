@@ -11,19 +11,21 @@ import uuid
 import attrs
 
 from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
-from sandboxd.a2a.model import Message, SendRequest, Task
+from sandboxd.a2a.model import Message, Reply, SendRequest
 from sandboxd.errors import (
     ContentTypeNotSupported,
+    ExtensionSupportRequired,
     InvalidParams,
     NotReady,
     Problem,
     PushNotificationNotSupported,
+    Refusal,
     UnsupportedOperation,
 )
-from sandboxd.operations import render
+from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
 from sandboxd.operations.host import Caller, Host
-from sandboxd.operations.stream import TaskStream, until
+from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
 from sandboxd.runner.protocol import RunRequest
 from sandboxd.store.base import Entry, StoreUnavailable
@@ -31,30 +33,38 @@ from sandboxd.tasks.events import Event, Finished, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
 
-async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Task:
-    """Act on a message and return the task.
+async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Reply:
+    """Act on a message and return the task (only a script is answered with a bare message).
 
     With `wait` (A2A's blocking default) once it is terminal or waits for its client; else as soon as it has started, been
     rejected, or its answer has been accepted. `returnImmediately` wins over `wait`.
     """
     view = await _accept(host, caller, instance, request)
+    if isinstance(view, Message):
+        return view
     view = await until(host, view, started=not wait or request.return_immediately)
     return await render.task(host, caller, view, history_length=request.history_length)
 
 
-async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskStream:
+async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> Stream:
     """Act on a message and follow the task until it is terminal or waits for its client."""
+    check_streaming(host)
     view = await _accept(host, caller, instance, request)
+    if isinstance(view, Message):
+        return OneMessage(view)
     return TaskStream(host, caller, view, ends_at_interruption=True)
 
 
-async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView:
+async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     host.instance(instance)
+    _check_extensions(host, caller)
     message = request.message
+    if host.plays_scripts:
+        return await _play(host, caller, instance, request)
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await answer(host, caller, instance, message)
     if message.task_id is not None:
-        await _refuse_follow_up(host, instance, message)
+        raise await _no_follow_up(host, instance, message)
     if request.wants_push:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
@@ -69,8 +79,24 @@ async def _accept(host: Host, caller: Caller, instance: str, request: SendReques
     return await host.supervisor.submit(caller.principal, event, view, run)
 
 
-async def _refuse_follow_up(host: Host, instance: str, message: Message) -> None:
-    """No message but an answer goes to a task that exists: nothing is ever typed that no question asked for."""
+async def _play(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+    message = request.message
+    if request.wants_push and not host.capabilities.push_notifications:
+        raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
+    if message.task_id is None:
+        return await scripted.begin(host, caller, instance, message)
+    return await scripted.go_on(host, caller, await _continued(host, instance, message), message)
+
+
+def _check_extensions(host: Host, caller: Caller) -> None:
+    missing = [uri for uri in host.capabilities.required_extensions if uri not in caller.extensions]
+    if missing:
+        why = f"cannot take the message: name these in the header `A2A-Extensions`: {', '.join(missing)}"
+        raise ExtensionSupportRequired(why, facts={"missing_extensions": missing})
+
+
+async def _continued(host: Host, instance: str, message: Message) -> TaskView:
+    """The task that a message belongs to; refused when its context is another one's, or when the task has ended."""
     assert message.task_id is not None
     view = await host.view(instance, message.task_id)
     assert view.state is not None
@@ -80,11 +106,17 @@ async def _refuse_follow_up(host: Host, instance: str, message: Message) -> None
     if view.state.is_terminal:
         facts = {"taskId": view.task_id, "state": view.state.value}
         raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
-    if view.state.is_interrupted:
+    return view
+
+
+async def _no_follow_up(host: Host, instance: str, message: Message) -> Refusal:
+    """No message but an answer goes to a task that exists: nothing is ever typed that no question asked for."""
+    view = await _continued(host, instance, message)
+    if view.state is not None and view.state.is_interrupted:
         at = f"message.metadata.{HITL_RESPONSE_FOR}"
         why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
-        raise InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
-    raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
+        return InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
+    return UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
 
 
 def _refuse_other_parts(message: Message) -> None:
