@@ -26,6 +26,7 @@ from sandboxd.http.auth import ANYONE, PEER
 from sandboxd.http.doors import Doors, current_speech, read_json
 from sandboxd.http.edge import Edge
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, Speech, said_in
+from sandboxd.http.once import act_once
 from sandboxd.operations.host import Caller
 
 Handler = Callable[..., Awaitable[quart.Response]]
@@ -126,8 +127,16 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
         if route.speaks:
             _check_version(speech, route.speaks)
         principal = ANYONE if route.access == OPEN else doors.gate.admit(PEER.get(), quart.request.headers)
+        quart.g.is_admitted = True
         caller = Caller(principal, _activated())
-        made = await route.handler(doors, caller, instance, **where)
+
+        async def respond(caller: Caller) -> quart.Response:
+            try:
+                return await route.handler(doors, caller, instance, **where)
+            except Exception as error:
+                return await _refuse(error)
+
+        made = await act_once(doors, caller, instance, respond)
         if route.speaks:
             made.headers[versions.HEADER] = speech.version
             made.headers["Vary"] = f"{versions.HEADER}, {EXTENSIONS}, {EXTENSIONS_03}, Accept"
@@ -169,8 +178,8 @@ async def _refuse(error: Exception) -> quart.Response:
 
 
 async def _call_id(refusal: Refusal) -> CallId:
-    """The id of a call that the version's gate refused; whoever is not known has nothing of theirs read."""
-    if not isinstance(refusal, VersionNotSupported):
+    """The id of a call that was refused on its way; whoever is not known has nothing of theirs read, but for its version."""
+    if not isinstance(refusal, VersionNotSupported) and not quart.g.get("is_admitted"):
         return None
     try:
         return id_of(await read_json(quart.request, media_types=(JSON,)))

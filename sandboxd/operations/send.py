@@ -19,12 +19,11 @@ from sandboxd.errors import (
     NotReady,
     Problem,
     PushNotificationNotSupported,
-    Refusal,
     UnsupportedOperation,
 )
 from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
-from sandboxd.operations.host import Caller, Host
+from sandboxd.operations.host import Caller, Earlier, Host
 from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
 from sandboxd.runner.protocol import RunRequest
@@ -58,13 +57,15 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     host.instance(instance)
     _check_extensions(host, caller)
+    if caller.earlier is not None:
+        return await _recall(host, instance, caller.earlier)
     message = request.message
     if host.plays_scripts:
         return await _play(host, caller, instance, request)
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await answer(host, caller, instance, message)
     if message.task_id is not None:
-        raise await _no_follow_up(host, instance, message)
+        return await _take_again(host, instance, message)
     if request.wants_push:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
@@ -85,7 +86,9 @@ async def _play(host: Host, caller: Caller, instance: str, request: SendRequest)
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     if message.task_id is None:
         return await scripted.begin(host, caller, instance, message)
-    return await scripted.go_on(host, caller, await _continued(host, instance, message), message)
+    view = await _continued(host, instance, message)
+    _check_not_ended(view)
+    return await scripted.go_on(host, caller, view, message)
 
 
 def _check_extensions(host: Host, caller: Caller) -> None:
@@ -95,28 +98,43 @@ def _check_extensions(host: Host, caller: Caller) -> None:
         raise ExtensionSupportRequired(why, facts={"missing_extensions": missing})
 
 
-async def _continued(host: Host, instance: str, message: Message) -> TaskView:
-    """The task that a message belongs to; refused when its context is another one's, or when the task has ended."""
-    assert message.task_id is not None
-    view = await host.view(instance, message.task_id)
-    assert view.state is not None
-    if message.context_id is not None and message.context_id != view.context_id:
-        why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
-        raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])
-    if view.state.is_terminal:
-        facts = {"taskId": view.task_id, "state": view.state.value}
-        raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
-    return view
+async def _recall(host: Host, instance: str, earlier: Earlier) -> TaskView:
+    """The task as the first of the equal requests saw it first: everything that follows from there is the same again."""
+    view = await host.view(instance, earlier.task_id)
+    return await host.store.view_at(earlier.task_id, earlier.seq) or view
 
 
-async def _no_follow_up(host: Host, instance: str, message: Message) -> Refusal:
-    """No message but an answer goes to a task that exists: nothing is ever typed that no question asked for."""
+async def _take_again(host: Host, instance: str, message: Message) -> TaskView:
+    """The task, when it has that very message already: a retry changes nothing.
+
+    No other message but an answer goes to a task that exists: nothing is ever typed that no question asked for.
+    """
     view = await _continued(host, instance, message)
+    if attrs.evolve(message, context_id=view.context_id) in view.history:
+        return view
+    _check_not_ended(view)
     if view.state is not None and view.state.is_interrupted:
         at = f"message.metadata.{HITL_RESPONSE_FOR}"
         why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
-        return InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
-    return UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
+        raise InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
+    raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
+
+
+async def _continued(host: Host, instance: str, message: Message) -> TaskView:
+    """The task that a message belongs to; refused when its context is another one's."""
+    assert message.task_id is not None
+    view = await host.view(instance, message.task_id)
+    if message.context_id is not None and message.context_id != view.context_id:
+        why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
+        raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])
+    return view
+
+
+def _check_not_ended(view: TaskView) -> None:
+    assert view.state is not None
+    if view.state.is_terminal:
+        facts = {"taskId": view.task_id, "state": view.state.value}
+        raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
 
 
 def _refuse_other_parts(message: Message) -> None:
