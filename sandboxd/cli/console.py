@@ -99,7 +99,9 @@ def ago(now: datetime, then: datetime | None) -> str:
     if then is None:
         return ""
     passed = (now - then).total_seconds()
-    return "just now" if passed < 1 else f"{span(passed)} ago"
+    if passed < 1:
+        return "just now"
+    return f"{passed:.0f} s ago" if passed < 10 else f"{span(passed)} ago"
 
 
 def left(now: datetime, deadline: datetime | None) -> str:

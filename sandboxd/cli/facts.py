@@ -56,10 +56,11 @@ class Question:
 
 @attrs.frozen
 class ArtifactFacts:
-    """An artifact's name and what was cut from its middle."""
+    """An artifact's name, and how many bytes were cut from its middle, at which of its kept bytes."""
 
     artifact_id: str
     cut: int = 0
+    cut_at: int = 0
 
 
 @attrs.frozen
@@ -114,7 +115,7 @@ def task_facts(task: Mapping[str, Any]) -> TaskFacts:
         summary=message_text(message),
         outcome=_mapping(metadata.get(OUTCOME)),
         run=_mapping(_mapping(task.get("metadata")).get(RUN_FACTS)),
-        artifacts=tuple(_artifact_facts(artifact) for artifact in _objects(task.get("artifacts"))),
+        artifacts=tuple(artifact_facts(artifact) for artifact in _objects(task.get("artifacts"))),
         question=question if state == "input-required" else None,
         closed_prompt=_mapping(metadata.get(PROMPT_NEWS)),
     )
@@ -182,10 +183,15 @@ def artifact_bytes(artifact: Mapping[str, Any]) -> bytes:
     return b"".join(pieces)
 
 
-def _artifact_facts(artifact: Mapping[str, Any]) -> ArtifactFacts:
-    cut = _mapping(artifact.get("metadata")).get(ARTIFACT_CUT)
-    dropped = cut.get("bytes", 0) if isinstance(cut, Mapping) else cut
-    return ArtifactFacts(str(artifact.get("artifactId", "")), int(dropped) if isinstance(dropped, int | float) else 0)
+def artifact_facts(artifact: Mapping[str, Any]) -> ArtifactFacts:
+    """What an artifact, or a piece of one, says about itself."""
+    cut = _mapping(_mapping(artifact.get("metadata")).get(ARTIFACT_CUT))
+    dropped, at = cut.get("bytes"), cut.get("at")
+    return ArtifactFacts(
+        str(artifact.get("artifactId", "")),
+        int(dropped) if isinstance(dropped, int | float) else 0,
+        int(at) if isinstance(at, int | float) else 0,
+    )
 
 
 def _choices(schema: Mapping[str, Any]) -> tuple[tuple[Choice, ...], str | None]:

@@ -83,7 +83,7 @@ def of_policy(path: Path, detectors: Mapping[str, Pack]) -> tuple[Finding, Polic
         Problem("prompts.detectors", f"there is no detector pack `{name}` on this host; known: {known}") for name in unknown
     ]
     count = len(policy.examples)
-    note = f"adapter {policy.adapter}, {count} example{'s' if count != 1 else ''} hold, {policy.digest}"
+    note = f"adapter {policy.adapter}, {count} example{'s' if count != 1 else ''} hold, {policy.digest[:19]}…"
     return Finding("policy", str(path), (*check_examples(policy), *problems), note), policy
 
 

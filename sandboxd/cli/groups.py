@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -18,13 +18,13 @@ import click
 class Group(click.Group):
     """A group of commands; `default` is the verb that is meant when none is named.
 
-    `rooms`: commands that each live in the module of this package that has their name.
+    `rooms`: what each command does that lives in the module of this package that has its name.
     """
 
-    def __init__(self, *args: Any, default: str = "", rooms: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, default: str = "", rooms: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.default = default
-        self.rooms = tuple(rooms)
+        self.rooms = dict(rooms or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, in the order in which they are told."""
@@ -37,6 +37,14 @@ class Group(click.Group):
             assert isinstance(command, click.Command)
             return command
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        if not self.rooms:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.rooms.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the usual verb in front of options that stand alone, or of nothing."""

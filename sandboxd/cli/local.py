@@ -33,7 +33,9 @@ from sandboxd.operations.subscribe import subscribe
 from sandboxd.policy.adapter import AdapterCommand, parse_adapter_command
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Decision, Policy
+from sandboxd.runner.client import SpawnerUnavailable
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
+from sandboxd.store.base import StoreUnavailable
 
 
 @attrs.frozen
@@ -172,8 +174,12 @@ async def open_engine(where: Place) -> AsyncIterator[LocalEngine]:
     """An engine in this process for that place; everything it started is gone when it closes."""
     logs.configure(level="warning")  # what goes on is told by the run itself
     caller = Caller(f"uid:{os.getuid()}", frozenset({HITL_PROMPT, ADAPTER_COMMAND}))
-    async with open_host(where.config) as host:
-        yield LocalEngine(host, caller, where.instance.id)
+    try:
+        with unwrapped():  # the host's nursery puts whatever its user raises into a group
+            async with open_host(where.config) as host:
+                yield LocalEngine(host, caller, where.instance.id)
+    except (StoreUnavailable, SpawnerUnavailable) as error:
+        raise Failure(f"cannot start the engine: {error}", Exit.RUN_REFUSED) from error
 
 
 def _instance(config: Config, name: str) -> Instance:

@@ -20,7 +20,18 @@ from sandboxd.cli.exits import Exit, Failure, as_json
 from sandboxd.cli.groups import Group
 from sandboxd.cli.text import shown
 
-COMMANDS: Final = ("serve", "run", "tasks", "prompts", "answer", "check", "explain", "config", "completion")
+COMMANDS: Final = {
+    "serve": "Run the daemon.",
+    "run": "Make a plan or assess dry run in this terminal.",
+    "tasks": "List tasks, show one, read its output, cancel it.",
+    "prompts": "Show the questions that wait for an answer.",
+    "answer": "Answer a question.",
+    "check": "Check config, policies, packs, or one request.",
+    "conformance": "Drive any executor through the specs' scenarios.",
+    "explain": "Say why a transcript's lines are questions, or not.",
+    "config": "Write a first config, or show what one comes to.",
+    "completion": "Print the completion script of a shell.",
+}
 
 
 def version() -> str:
@@ -31,7 +42,24 @@ def version() -> str:
         return "0 (a checkout that is not installed)"
 
 
-@click.group(cls=Group, rooms=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+EXIT_CODES: Final = """\b
+Exit codes:
+  0 done · 1 other error · 2 wrong usage · 3 not found · 4 not allowed
+  5 conflict: answered already, unknown, ended · 6 answer does not fit
+  7 question expired · 8 still pending · 9 daemon unreachable · 130 interrupted
+\b
+Of `conformance`: 0 passed · 1 something failed · 2 could not run
+Of `run`: the program's own code · 128+n a signal ended it · 123 nobody answered
+  124 its time was over · 125 refused, wrong usage or could not start
+"""
+
+
+@click.group(
+    cls=Group,
+    rooms=COMMANDS,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(version(), prog_name="sandboxd")
 def cli() -> None:
     """Run one allowed command for an orchestrator; carry its questions to a person and the answers back.
@@ -61,9 +89,9 @@ def main(args: Sequence[str] | None = None) -> int:
         Console.of_process().talk()
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone. Python flushes stdout once more at exit: give that nowhere to fail.
+        # Whoever read our output has gone: 1, as click ends on it. Python flushes stdout once more at exit: let that not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + 13
+        return Exit.OTHER
 
 
 def _report(failure: Failure, *, wants_json: bool) -> int:

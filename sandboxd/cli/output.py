@@ -26,6 +26,13 @@ class OutputPrinter:
         screen = self._screens.setdefault(artifact_id, Screen())
         self._print(artifact_id, screen, screen.feed(data))
 
+    def say_cut(self, artifact_id: str, dropped: int) -> None:
+        """Mark the place where the daemon kept nothing of the middle of a long output."""
+        screen = self._screens.setdefault(artifact_id, Screen())
+        self._print(artifact_id, screen, screen.finish())
+        self.to_line_start()
+        self._console.talk(f"── {dropped} bytes were cut here ──", style="dim")
+
     def to_line_start(self) -> None:
         """Ends an unfinished line on the terminal, so that talk does not stand behind it; a pipe gets no byte for it."""
         if self._console.wide and self._last is not None and not self._last.at_line_start:

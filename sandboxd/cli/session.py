@@ -24,7 +24,7 @@ from sandboxd.a2a.model import ArtifactUpdate, Message, Part, StatusUpdate, Stre
 from sandboxd.cli.ask import InputEnded, LineFull, forget_typed, interpret, question_lines, read_line
 from sandboxd.cli.console import STATE_STYLES, Console
 from sandboxd.cli.exits import Exit, signal_exit
-from sandboxd.cli.facts import Question, question_of
+from sandboxd.cli.facts import Question, artifact_facts, question_of
 from sandboxd.cli.outcome import exit_code, result_line
 from sandboxd.cli.output import OutputPrinter, TextStreams
 from sandboxd.cli.prepared import PreparedAnswers
@@ -225,8 +225,11 @@ class Session:
         if self.as_json:
             if text := self._texts.feed(name, data):
                 self._news("output", seq=seq, artifact=name, text=text)
-        else:
-            self._printer.write(name, data)
+            return
+        cut = artifact_facts({"metadata": update.artifact.metadata or {}}).cut
+        if cut:
+            self._printer.say_cut(name, cut)
+        self._printer.write(name, data)
 
     def _end(self, took_s: float) -> int:
         status = self._last

@@ -14,7 +14,7 @@ from sandboxd.cli.client import Daemon
 from sandboxd.cli.connect import Reach, daemon_options
 from sandboxd.cli.console import STATE_STYLES, Console, ago, left
 from sandboxd.cli.exits import Exit, Failure
-from sandboxd.cli.facts import TaskFacts, artifact_bytes, task_facts, wire_state
+from sandboxd.cli.facts import ArtifactFacts, TaskFacts, artifact_bytes, artifact_facts, task_facts, wire_state
 from sandboxd.cli.find import find_task
 from sandboxd.cli.groups import Group
 from sandboxd.cli.options import json_option
@@ -76,7 +76,7 @@ def show(task_id: str, as_json: bool, reach: Reach) -> None:
     for name, value in described(task, datetime.now(UTC)):
         for number, line in enumerate(value.split("\n")):
             head = name if number == 0 else ""
-            console.say(f"{head:<10} {line}" if console.wide else f"{name}\t{line}")
+            console.say(f"{head:<13} {line}" if console.wide else f"{name}\t{line}")
     if task.question is not None:
         console.talk(f"Answer it: sandboxd answer {task.question.prompt_id[:8]} --text TEXT")
 
@@ -84,25 +84,19 @@ def show(task_id: str, as_json: bool, reach: Reach) -> None:
 def described(task: TaskFacts, now: datetime) -> list[tuple[str, str]]:
     """What is known about a task, as names and values in reading order; what is not known is left out."""
     outcome, question = task.outcome, task.question
-    ended = ", ".join(
-        f"{name} {outcome[key]}"
-        for key, name in (("reason", "reason"), ("fail_kind", "fault"), ("exit_code", "exit"), ("signal", "signal"))
-        if outcome.get(key) is not None
-    )
+    ended = [(key, str(outcome[key])) for key in outcome if key not in ("summary", "reasons")]
+    deadline = question.deadline.astimezone() if question and question.deadline else None
     lines = [
         ("task", task.id),
         ("context", task.context_id),
         ("state", f"{task.state}, {ago(now, task.since)}" if task.since else task.state),
-        ("ended", ended),
+        ("ended", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in ended)),
         ("says", task.summary if question is None else ""),
         ("question", question.text if question else ""),
         ("prompt", question.prompt_id if question else ""),
         ("choices", ", ".join(f"{it.text} ({it.title})" for it in question.choices) if question else ""),
         ("default", (question.default or "") if question else ""),
-        (
-            "answer by",
-            f"{question.deadline:%H:%M:%S} UTC, {left(now, question.deadline)} left" if question and question.deadline else "",
-        ),
+        ("answer by", f"{deadline:%H:%M:%S}, {left(now, deadline)} left" if deadline else ""),
         ("artifacts", ", ".join(it.artifact_id + (f" ({it.cut} bytes cut)" if it.cut else "") for it in task.artifacts)),
     ]
     lines += [(str(key), _plain(value)) for key, value in sorted(task.run.items())]
@@ -135,8 +129,9 @@ def logs(*, task_id: str, follow: bool, artifact: str | None, raw: bool, as_json
         if follow:
             _follow(daemon, console, task, artifact, as_json=as_json)
             return
-        for name in [artifact] if artifact else [it.artifact_id for it in task.artifacts]:
-            _print_whole(daemon, console, task, name, raw=raw, as_json=as_json)
+        for it in task.artifacts:
+            if artifact in (None, it.artifact_id):
+                _print_whole(daemon, console, task, it, raw=raw, as_json=as_json)
 
 
 @tasks.command()
@@ -155,13 +150,21 @@ def cancel(task_id: str, reason: str, as_json: bool, reach: Reach) -> None:
         console.talk(f"Task {task.id} is {task.state}.")
 
 
-def _print_whole(daemon: Daemon, console: Console, task: TaskFacts, name: str, *, raw: bool, as_json: bool) -> None:
-    printer, texts = OutputPrinter(console), TextStreams()
+def _print_whole(
+    daemon: Daemon, console: Console, task: TaskFacts, artifact: ArtifactFacts, *, raw: bool, as_json: bool
+) -> None:
+    name, printer, texts, offset = artifact.artifact_id, OutputPrinter(console), TextStreams(), 0
     for piece in daemon.artifact(task.id, name):
+        offset += len(piece)
         if raw:
             sys.stdout.buffer.write(piece)
         elif as_json:
             _log_line(console, task.id, name, texts.feed(name, piece), None)
+        elif artifact.cut and offset - len(piece) <= artifact.cut_at < offset:
+            head = artifact.cut_at - (offset - len(piece))
+            printer.write(name, piece[:head])
+            printer.say_cut(name, artifact.cut)
+            printer.write(name, piece[head:])
         else:
             printer.write(name, piece)
     printer.finish()
@@ -172,19 +175,21 @@ def _follow(daemon: Daemon, console: Console, task: TaskFacts, only: str | None,
     printer, texts = OutputPrinter(console), TextStreams()
     for news in daemon.follow(task.id, after=1):
         update = news.item.get("artifactUpdate")
-        if isinstance(update, Mapping):
-            artifact = update.get("artifact") or {}
-            name = str(artifact.get("artifactId", ""))
-            if only in (None, name):
-                data = artifact_bytes(artifact)
-                if as_json:
-                    _log_line(console, task.id, name, texts.feed(name, data), news.seq)
-                else:
-                    printer.write(name, data)
+        if not isinstance(update, Mapping):
+            status = news.item.get("statusUpdate") or news.item.get("task") or {}
+            printer.to_line_start()
+            _say_status(console, task_facts({"id": task.id, **status}), news.seq, as_json=as_json)
             continue
-        status = news.item.get("statusUpdate") or news.item.get("task") or {}
-        printer.to_line_start()
-        _say_status(console, task_facts({"id": task.id, **status}), news.seq, as_json=as_json)
+        piece = update.get("artifact") or {}
+        artifact = artifact_facts(piece)
+        if only not in (None, artifact.artifact_id):
+            continue
+        if as_json:
+            _log_line(console, task.id, artifact.artifact_id, texts.feed(artifact.artifact_id, artifact_bytes(piece)), news.seq)
+            continue
+        if artifact.cut:
+            printer.say_cut(artifact.artifact_id, artifact.cut)
+        printer.write(artifact.artifact_id, artifact_bytes(piece))
     printer.finish()
 
 
@@ -211,4 +216,4 @@ def _plain(value: Any) -> str:
         return ", ".join(f"{key}={_plain(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return " ".join(_plain(item) for item in value)
-    return str(value)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

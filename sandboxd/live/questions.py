@@ -37,6 +37,8 @@ class Accepted:
     """The terminal took an answer; `ticket` tells when that is on record. Whether the program read it is not known."""
 
     prompt_id: str
+    message_id: str
+    at: datetime
     ticket: Ticket
 
 
@@ -62,7 +64,7 @@ class Questions:
         self._clock = clock
         self._ends_at = ends_at
         self._binding: Binding | None = None
-        self._accepted: dict[str, tuple[str, datetime]] = {}  # prompt id → (message id, when); bounded by max_prompts
+        self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
         self._asked = 0
         self._is_over = False
         self._fed = trio.Event()
@@ -101,8 +103,7 @@ class Questions:
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
-        succeeds. A program that reads its last answer and ends is dead by the second check and was answered all the same;
-        the terminal's queue tells it from one that died before it read.
+        succeeds; a program that is gone afterwards has been answered only if it read everything.
         """
         binding = self._binding
         if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
@@ -121,31 +122,35 @@ class Questions:
             raise self.not_open(response.prompt_id)
         binding.claim()
         typed = terminal.type_now(self._fd, keys.data)
-        if not self._process.is_alive() and (typed < len(keys.data) or not terminal.is_read(self._fd)):
-            binding.close()
-            raise _undelivered(response.prompt_id, "the program ended while the answer was typed", prompt_open=False)
-        if typed == 0:
+        if typed == 0 and self._process.is_alive():
             binding.settle(typed=False)
             raise _undelivered(response.prompt_id, "the terminal takes no input now", prompt_open=True)
         if typed < len(keys.data):
             terminal.take_back(self._fd)  # or the next answer would be typed on to this one's beginning
             self._give_up(binding, "Only a part of an answer could be typed; what the program had not read was taken back.")
             raise _undelivered(response.prompt_id, "only a part could be typed, and was taken back", prompt_open=False)
+        if not self._process.is_alive() and terminal.unread_bytes(self._fd) != 0:
+            binding.close()
+            raise _undelivered(response.prompt_id, "the program ended without reading it", prompt_open=False)
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())
-        self._accepted[response.prompt_id] = (message.message_id, now)
         ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal))
+        accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
-        return Accepted(response.prompt_id, ticket)
+        return accepted
+
+    def accepted(self, prompt_id: str) -> Accepted | None:
+        """The answer that this prompt got, on record or not yet."""
+        return self._accepted.get(prompt_id)
 
     def not_open(self, prompt_id: str) -> PromptNotOpen:
         """The refusal for a prompt that this run does not hold open, with what is known of it."""
         facts: dict[str, Any] = {"prompt_id": prompt_id}
         if accepted := self._accepted.get(prompt_id):
-            facts["accepted_message_id"] = accepted[0]
-            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted[1])}", facts=facts)
+            facts["accepted_message_id"] = accepted.message_id
+            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted.at)}", facts=facts)
         return PromptNotOpen("no such prompt is open on this task", facts=facts)
 
     def close(self) -> None:

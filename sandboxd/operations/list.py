@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from sandboxd.a2a.model import ListRequest, TaskPage
 from sandboxd.errors import InvalidParams, Problem
@@ -13,6 +15,8 @@ from sandboxd.operations import render
 from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import TaskQuery
 from sandboxd.tasks.view import TaskView, last_change
+
+PAGE_MAX_BYTES: Final = 16 * 1024 * 1024  # one task's output at the shipped policy's cap
 
 
 async def list_tasks(host: Host, caller: Caller, instance: str, request: ListRequest) -> TaskPage:
@@ -27,12 +31,24 @@ async def list_tasks(host: Host, caller: Caller, instance: str, request: ListReq
         after=_cursor(request.page_token) if request.page_token else None,
     )
     rows = await host.store.tasks(query)
+    views = _within_bound(rows.views) if request.include_artifacts else rows.views
     tasks = [
         await render.task(host, caller, view, history_length=request.history_length, with_artifacts=request.include_artifacts)
-        for view in rows.views
+        for view in views
     ]
-    token = _token(rows.views[-1]) if rows.has_more and rows.views else ""
+    has_more = rows.has_more or len(views) < len(rows.views)
+    token = _token(views[-1]) if has_more and views else ""
     return TaskPage(tuple(tasks), token, request.page_size, rows.total)
+
+
+def _within_bound(views: Sequence[TaskView]) -> Sequence[TaskView]:
+    """As many tasks as a page with artifacts may hold in memory, one at least; the rest is on the next page."""
+    kept_bytes = 0
+    for index, view in enumerate(views):
+        kept_bytes += sum(artifact.size for artifact in view.artifacts)
+        if index and kept_bytes > PAGE_MAX_BYTES:
+            return views[:index]
+    return views
 
 
 def _token(view: TaskView) -> str:

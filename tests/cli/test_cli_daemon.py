@@ -1,3 +1,5 @@
+"""What do the commands do with a daemon that answers?"""
+
 from __future__ import annotations
 
 import json
@@ -100,7 +102,7 @@ def test_a_failed_task_says_how_it_ended(world: World, capsys: pytest.CaptureFix
 
     main(["tasks", "show", "7f3a"])
 
-    assert "ended\treason exit, fault application, exit 3" in capsys.readouterr().out
+    assert "ended\treason exit, fail kind application, exit code 3" in capsys.readouterr().out
 
 
 def test_logs_print_every_artifact_made_safe(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,3 +1,5 @@
+"""What do the commands read out of a task?"""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

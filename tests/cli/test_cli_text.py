@@ -1,3 +1,5 @@
+"""Can a text from a task steer the terminal?"""
+
 from __future__ import annotations
 
 import unicodedata

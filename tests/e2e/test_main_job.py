@@ -34,9 +34,11 @@ def test_two_questions_have_two_ids_and_two_answers(shared: Daemon):
     first = shared.run([ASK, ["ask", "Really? [y/N] "]])
     shared.answer(first, "y")
 
-    second = shared.until(first["id"], "INPUT_REQUIRED")
-    while prompt_of(second)["prompt"] != "Really? [y/N]":
-        second = shared.get(first["id"])
+    def asked_again():
+        task = shared.get(first["id"])
+        return task if state_of(task) == "INPUT_REQUIRED" and prompt_of(task)["prompt"] == "Really? [y/N]" else None
+
+    second = wait_until(asked_again)
 
     assert prompt_of(second)["prompt_id"] != prompt_of(first)["prompt_id"]
     assert shared.answer(second, prompt_id=prompt_of(first)["prompt_id"]).status_code == 409
@@ -90,7 +92,7 @@ def test_without_input_mode_pipes_are_apart_exact_and_never_a_question(shared: D
         out = client.get(f"/tasks/{task['id']}/artifacts/stdout")
         err = client.get(f"/tasks/{task['id']}/artifacts/stderr")
         part = client.get(f"/tasks/{task['id']}/artifacts/stdout", headers={"Range": "bytes=4-6"})
-    assert out.content == b"out\n\xff\x00\xfeGo? [y/N] "
+    assert out.content == b"out\n\xff\x00\xfeProceed? [y/N] "
     assert err.content == b"err\n"
     assert (part.status_code, part.content) == (206, b"\xff\x00\xfe")
     assert out.headers["content-type"] == "application/octet-stream"

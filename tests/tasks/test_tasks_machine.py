@@ -10,7 +10,8 @@ from sandboxd.tasks.machine import TABLE, IllegalTransition, advance, diagram
 from tests.tasks.happenings import EXAMPLES
 
 S = TaskState
-STATES = (None, *TaskState)
+OURS = tuple(state for state in TaskState if state is not S.AUTH_REQUIRED)  # a list filter may name it; no task enters it
+STATES = (None, *OURS)
 
 # Said again in other words than the table's, so that a slip in one of them shows.
 MAY_FOLLOW: dict[TaskState | None, set[type[Event]]] = {
@@ -60,7 +61,7 @@ def test_no_task_of_ours_waits_for_credentials():
     assert [row for row in TABLE if row[0] is S.AUTH_REQUIRED] == []
 
 
-@pytest.mark.parametrize("state", [state for state in TaskState if state is not S.AUTH_REQUIRED], ids=str)
+@pytest.mark.parametrize("state", OURS, ids=str)
 def test_every_state_can_be_reached_and_left_unless_it_is_terminal(state):
     assert state in TABLE.values()
     assert any(start is state for start, _, _ in TABLE) is not state.is_terminal

@@ -1,0 +1,183 @@
+"""What does `check` find in what an operator wrote?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from sandboxd.cli.main import main
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+POLICY = REPOSITORY / "policies/sandbox-agent-runner.toml"
+PACK = REPOSITORY / "detectors/shell.toml"
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()  # checking a request sets up logging, onto the stderr that this test captured
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o644)
+    return path
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    return write(tmp_path / "mine.toml", POLICY.read_text())
+
+
+def rows(printed: str) -> list[list[str]]:
+    return [line.split("\t") for line in printed.splitlines()]
+
+
+def test_a_policy_and_its_examples_hold(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "policy", str(policy)]) == 0
+
+    (row,) = rows(capsys.readouterr().out)
+    assert row[:3] == ["ok", "policy", str(policy)]
+    assert "examples hold" in row[3]
+
+
+def test_an_example_that_does_not_hold_is_told(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(policy, policy.read_text().replace('one-of = ["plan", "assess"]', 'one-of = ["assess"]'))
+
+    assert main(["check", "policy", str(policy)]) == 1
+
+    assert "should be allowed, and is denied" in capsys.readouterr().out
+
+
+def test_a_policy_that_names_an_unknown_detector_fails(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(policy, policy.read_text().replace('["shell", "node"]', '["shell", "nowhere"]'))
+
+    assert main(["check", "policy", str(policy), "--json"]) == 1
+
+    (check,) = json.loads(capsys.readouterr().out)["checks"]
+    assert "no detector pack `nowhere`" in check["problems"][0]["reason"]
+
+
+def test_a_policy_that_others_can_write_fails(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy.chmod(0o666)
+
+    assert main(["check", "policy", str(policy)]) == 1
+
+    assert "others may write it" in capsys.readouterr().out
+
+
+def test_a_pack_and_its_examples_hold(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pack = write(tmp_path / "shell.toml", PACK.read_text())
+
+    assert main(["check", "pack", str(pack)]) == 0
+
+    assert {row[0] for row in rows(capsys.readouterr().out)} == {"ok"}
+
+
+def test_a_pack_with_a_broken_rule_fails_where_it_is_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pack = write(tmp_path / "mine.toml", 'format = 1\n[[rule]]\nid = "mine.x"\nlin = "x"\n')
+
+    assert main(["check", "pack", str(pack)]) == 1
+
+    failed = [row for row in rows(capsys.readouterr().out) if row[0] == "fail"]
+    assert {row[2] for row in failed} == {str(pack)}
+
+
+def config(folder: Path, *, root: str = "root", extra: str = "") -> Path:
+    (folder / "root").mkdir(exist_ok=True)
+    write(folder / "mine.toml", POLICY.read_text())
+    return write(
+        folder / "sandboxd.toml",
+        f'state_dir = "state"\n{extra}[programs]\nnode = "/bin/sh"\n[[instance]]\nid = "a"\nroot = "{root}"\n'
+        'policies = ["mine.toml"]\n',
+    )
+
+
+def test_a_config_is_checked_with_all_that_it_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--config", str(config(tmp_path))]) == 0
+
+    kinds = [row[1] for row in rows(capsys.readouterr().out)]
+    assert {"config", "program", "instance", "policy", "detectors"} <= set(kinds)
+
+
+def test_a_config_whose_root_is_missing_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "config", str(config(tmp_path, root="nowhere"))]) == 1
+
+    assert "is no folder on this host" in capsys.readouterr().out
+
+
+def test_a_config_with_an_unknown_key_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "config", str(config(tmp_path, extra="public_ulr = 'x'\n"))]) == 1
+
+    assert "public_ulr" in capsys.readouterr().out
+
+
+RUNNER = ".aiwg/ops/adapters/sandbox-agent-runner"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "root" / RUNNER
+    folder.mkdir(parents=True)
+    write(folder / "runner.mjs", "")
+    write(folder / "r.json", "{}")
+    return tmp_path
+
+
+def test_a_request_is_checked_as_the_spawner_would(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--mode", "plan", "--config", str(config(workspace))]
+
+    assert main(["check", "request", f"{RUNNER}/r.json", *options]) == 0
+    assert f"✓ request: {RUNNER}/r.json" in capsys.readouterr().out
+
+
+def test_a_request_that_is_a_link_is_refused(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "root" / RUNNER / "link.json").symlink_to("r.json")
+    options = ["--mode", "plan", "--config", str(config(workspace)), "--json"]
+
+    assert main(["check", "request", f"{RUNNER}/link.json", *options]) == 1
+
+    decision = json.loads(capsys.readouterr().out)
+    assert decision["allowed"] is False
+    assert decision["reasons"][0]["field"] == "request"
+
+
+def test_a_request_of_an_unknown_adapter_names_the_known_ones(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--mode", "plan", "--config", str(config(workspace)), "--adapter", "other"]
+
+    assert main(["check", "request", f"{RUNNER}/r.json", *options]) != 0
+
+    assert "hint: policies here are for: `sandbox-agent-runner`" in capsys.readouterr().err
+
+
+def test_explain_says_what_fired_and_on_what_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    transcript = write(tmp_path / "t", "Reading.\r\nOverwrite notes.txt? [y/N] ")
+
+    assert main(["explain", str(transcript)]) == 0
+
+    told = capsys.readouterr().out
+    assert "question 1: Overwrite notes.txt? [y/N]" in told
+    assert "rule      shell.yes-no" in told
+    assert "default `n`" in told
+
+
+def test_explain_says_what_nearly_fired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    transcript = write(tmp_path / "t", "hint: --yes skips the [y/N] question\n")
+
+    assert main(["explain", str(transcript), "--json"]) == 0
+
+    explained = json.loads(capsys.readouterr().out)
+    assert explained["schema"] == "sandboxd.explain/1"
+    assert explained["live_line"] == ""
+
+
+def test_explain_shows_hostile_text_as_symbols(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    transcript = write(tmp_path / "t", "Go on \u202e now? [y/N] ")
+
+    main(["explain", str(transcript)])
+
+    assert "\u202e" not in capsys.readouterr().out
