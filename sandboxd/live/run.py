@@ -75,8 +75,7 @@ class TaskRun:
             except Exception:
                 _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
                 self._ending = Ending("internal")
-                await self._process.stop(grace_s=self._stop_grace_s)
-                status = await self._process.wait()
+                status = await self._stop()
             finally:
                 self._process.close()
             self._finish(status)
@@ -134,8 +133,12 @@ class TaskRun:
             nursery.start_soon(exited)
             await self._end_asked.wait()
             nursery.cancel_scope.cancel()
-        if self._ending is not None:
-            await self._process.stop(grace_s=self._stop_grace_s)
+        return await (self._process.wait() if self._ending is None else self._stop())
+
+    async def _stop(self) -> ExitStatus:
+        self._survivors = await self._process.stop(grace_s=self._stop_grace_s)
+        if self._process.pid in self._survivors:  # it hangs in the kernel: when and how it will end nobody knows
+            return ExitStatus()
         return await self._process.wait()
 
     async def _watch_limits(self) -> None:
