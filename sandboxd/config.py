@@ -25,6 +25,7 @@ from sandboxd.policy.table import Table, parse_toml, spell_duration, spell_size
 DEFAULT_PATH: Final = Path("/etc/sandboxd/sandboxd.toml")
 SHOWN_ROOT: Final = "/workspace"
 _UNIX_MAX_BYTES: Final = 107  # unix(7): sun_path has 108 bytes, one of them the closing NUL
+_DAYS_MAX: Final = 36_500
 _FILE_MAX_BYTES: Final = 1024 * 1024
 _INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -80,6 +81,19 @@ class HostLimits:
 
 
 @attrs.frozen
+class Retention:
+    """For how many days a finished task is kept, its output, and its events (for replay); 0: for ever.
+
+    `vacuum`: give the space of what is gone back to the file system.
+    """
+
+    tasks_days: int = 30
+    output_days: int = 30
+    events_days: int = 7
+    vacuum: bool = True
+
+
+@attrs.frozen
 class Config:
     """The effective configuration; `source` is the file it came from, None: no file."""
 
@@ -89,7 +103,7 @@ class Config:
     programs: Mapping[str, str] = attrs.field(factory=dict)
     tokens: Mapping[str, Path] = attrs.field(factory=dict)
     limits: HostLimits = HostLimits()
-    tasks_days: int = 30
+    retention: Retention = Retention()
     isolation: Literal["none"] = "none"
     public_url: str | None = None
     source: Path | None = attrs.field(default=None, eq=False)
@@ -134,7 +148,7 @@ def parse_config(path: Path, text: str) -> Config:
         programs=_read_programs(top),
         tokens=_read_tokens(top.table("auth"), folder, state_dir),
         limits=_read_limits(top.table("limits")),
-        tasks_days=_read_retention(top.table("retention")),
+        retention=_read_retention(top.table("retention")),
         isolation=_read_isolation(top.table("isolation")),
         public_url=_read_public_url(top),
         source=path,
@@ -266,10 +280,22 @@ def _read_limits(table: Table) -> HostLimits:
     return limits
 
 
-def _read_retention(table: Table) -> int:
-    days = table.number("tasks_days", 30, least=0, most=36_500)
+def _read_retention(table: Table) -> Retention:
+    standard = Retention()
+    tasks_days = table.number("tasks_days", standard.tasks_days, least=0, most=_DAYS_MAX)
+    output_days = table.number("output_days", tasks_days, least=0, most=_DAYS_MAX)
+    events_days = table.number("events_days", _shorter(standard.events_days, output_days), least=0, most=_DAYS_MAX)
+    if _shorter(output_days, tasks_days) != output_days:
+        table.problem("output_days", "is longer than `tasks_days`: output goes with its task")
+    if _shorter(events_days, output_days) != events_days:
+        table.problem("events_days", "is longer than `output_days`: events are replayed with their output")
+    retention = Retention(tasks_days, output_days, events_days, table.flag("vacuum", standard.vacuum) is True)
     table.close()
-    return days
+    return retention
+
+
+def _shorter(days: int, other_days: int) -> int:
+    return min(days or _DAYS_MAX + 1, other_days or _DAYS_MAX + 1) % (_DAYS_MAX + 1)  # 0 is for ever
 
 
 def _read_isolation(table: Table) -> Literal["none"]:
@@ -331,7 +357,7 @@ def to_json(config: Config) -> dict[str, Any]:
             "ping": spell_duration(limits.ping_s),
             "stop_grace": spell_duration(limits.stop_grace_s),
         },
-        "retention": {"tasks_days": config.tasks_days},
+        "retention": attrs.asdict(config.retention),
         "isolation": {"level": config.isolation},
     }
     return _without_none(known)

@@ -37,6 +37,8 @@ class Accepted:
     """The terminal took an answer; `ticket` tells when that is on record. Whether the program read it is not known."""
 
     prompt_id: str
+    message_id: str
+    at: datetime
     ticket: Ticket
 
 
@@ -62,7 +64,7 @@ class Questions:
         self._clock = clock
         self._ends_at = ends_at
         self._binding: Binding | None = None
-        self._accepted: dict[str, tuple[str, datetime]] = {}  # prompt id → (message id, when); bounded by max_prompts
+        self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
         self._asked = 0
         self._is_over = False
         self._fed = trio.Event()
@@ -133,18 +135,22 @@ class Questions:
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())
-        self._accepted[response.prompt_id] = (message.message_id, now)
         ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal))
+        accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
-        return Accepted(response.prompt_id, ticket)
+        return accepted
+
+    def accepted(self, prompt_id: str) -> Accepted | None:
+        """The answer that this prompt got, on record or not yet."""
+        return self._accepted.get(prompt_id)
 
     def not_open(self, prompt_id: str) -> PromptNotOpen:
         """The refusal for a prompt that this run does not hold open, with what is known of it."""
         facts: dict[str, Any] = {"prompt_id": prompt_id}
         if accepted := self._accepted.get(prompt_id):
-            facts["accepted_message_id"] = accepted[0]
-            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted[1])}", facts=facts)
+            facts["accepted_message_id"] = accepted.message_id
+            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted.at)}", facts=facts)
         return PromptNotOpen("no such prompt is open on this task", facts=facts)
 
     def close(self) -> None:

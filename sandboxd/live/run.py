@@ -93,6 +93,10 @@ class TaskRun:
             )
         return self._questions.answer_nowait(response, message, principal)
 
+    def accepted_nowait(self, prompt_id: str) -> Accepted | None:
+        """The answer that a prompt of this run got; whoever tells of it waits for its ticket first."""
+        return self._questions.accepted(prompt_id) if self._questions else None
+
     def end_nowait(self, ending: Ending) -> None:
         """Ask for the end. The first one to ask gives the reason, unless the program has ended by itself already."""
         if self._ending is None and self._process.is_alive():

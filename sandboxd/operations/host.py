@@ -9,6 +9,7 @@ import attrs
 from sandboxd.errors import InstanceNotFound, TaskNotFound
 from sandboxd.live.clock import Clock
 from sandboxd.live.supervisor import Supervisor
+from sandboxd.operations.once import Once
 from sandboxd.runner.client import Spawner
 from sandboxd.store.base import Store
 from sandboxd.store.feed import Feed
@@ -26,11 +27,23 @@ class Instance:
 
 
 @attrs.frozen
+class Earlier:
+    """What an equal request led to before: the task, and the event whose view it was told first."""
+
+    task_id: str
+    seq: int
+
+
+@attrs.frozen
 class Caller:
-    """Who asks (an authenticated principal), and which extensions this one request activated."""
+    """Who asks (an authenticated principal), and which extensions this one request activated.
+
+    `earlier`: this message was acted on already, so it is to be told what came of that, and nothing else is to happen.
+    """
 
     principal: str
     extensions: frozenset[str] = frozenset()
+    earlier: Earlier | None = None
 
 
 @attrs.frozen
@@ -44,6 +57,7 @@ class Host:
     spawner: Spawner
     supervisor: Supervisor
     clock: Clock
+    once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def instance(self, instance_id: str) -> Instance:
         """The instance, or `InstanceNotFound`."""
