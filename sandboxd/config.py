@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import attrs
@@ -80,6 +80,10 @@ class HostLimits:
     stop_grace_s: float = 1
 
 
+TckProfile = Literal["full", "caps-off", "required-extension"]
+TCK_PROFILES: Final[tuple[TckProfile, ...]] = get_args(TckProfile)
+
+
 @attrs.frozen
 class Retention:
     """For how many days a finished task is kept, its output, and its events (for replay); 0: for ever.
@@ -95,7 +99,10 @@ class Retention:
 
 @attrs.frozen
 class Config:
-    """The effective configuration; `source` is the file it came from, None: no file."""
+    """The effective configuration; `source` is the file it came from, None: no file.
+
+    `tck`: the daemon plays the public A2A kit's scripts instead of running commands.
+    """
 
     state_dir: Path
     listen: Listen
@@ -106,6 +113,7 @@ class Config:
     retention: Retention = Retention()
     isolation: Literal["none"] = "none"
     public_url: str | None = None
+    tck: TckProfile | None = None
     source: Path | None = attrs.field(default=None, eq=False)
 
     @property
@@ -151,8 +159,11 @@ def parse_config(path: Path, text: str) -> Config:
         retention=_read_retention(top.table("retention")),
         isolation=_read_isolation(top.table("isolation")),
         public_url=_read_public_url(top),
+        tck=_read_tck(top.table("tck")),
         source=path,
     )
+    if config.tck is not None:
+        config = _open_for_kit(config, top)
     top.close()
     if problems:
         raise LoadError(str(path), problems)
@@ -306,6 +317,24 @@ def _read_isolation(table: Table) -> Literal["none"]:
     return "none"
 
 
+def _read_tck(table: Table) -> TckProfile | None:
+    text = table.text("profile", "off")
+    table.close()
+    found = next((profile for profile in TCK_PROFILES if profile == text), None)
+    if found is None and text != "off":
+        table.problem("profile", f"{shown(text)} must be one of `off`, " + ", ".join(f"`{known}`" for known in TCK_PROFILES))
+    return found
+
+
+def _open_for_kit(config: Config, top: Table) -> Config:
+    """The kit brings no credentials: everyone on this machine may call, and nobody else can."""
+    if config.listen.tcp is None:
+        top.problem("tck.profile", "needs `listen.tcp`: the kit connects to a port of this machine's loopback")
+    if config.public_url is not None:
+        top.problem("tck.profile", "is open to whoever calls, so it has no `public_url`")
+    return attrs.evolve(config, listen=attrs.evolve(config.listen, unauthenticated=True))
+
+
 def _read_public_url(top: Table) -> str | None:
     if not top.has("public_url"):
         return None
@@ -359,6 +388,7 @@ def to_json(config: Config) -> dict[str, Any]:
         },
         "retention": attrs.asdict(config.retention),
         "isolation": {"level": config.isolation},
+        "tck": {"profile": config.tck or "off"},
     }
     return _without_none(known)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import quart
 from werkzeug.http import http_date
 
@@ -97,7 +98,21 @@ async def agent_card(doors: Doors, caller: Caller, instance: str) -> quart.Respo
     base = doors.settings.public_url or quart.request.host_url.rstrip("/")
     prefix = "" if instance == doors.host.default_instance else f"/agents/{instance}"
     needs_bearer = PEER.get().door == "tcp" and not PEER.get().open_access
-    spelled = card.agent_card(card.CardFacts(instance, base + prefix, doors.version, commands, needs_bearer))
+    promised = doors.host.capabilities
+    facts = card.CardFacts(
+        instance,
+        base + prefix,
+        doors.version,
+        commands,
+        needs_bearer,
+        streaming=promised.streaming,
+        push_notifications=promised.push_notifications,
+        extended_card=promised.extended_card,
+        required_extensions=promised.required_extensions,
+    )
+    if doors.host.plays_scripts:
+        facts = attrs.evolve(facts, input_modes=("*/*",))
+    spelled = card.agent_card(facts)
     made = answer(spelled)
     made.headers["Cache-Control"] = f"public, max-age={CARD_MAX_AGE_S}"
     made.headers["Last-Modified"] = http_date(doors.started)
