@@ -26,8 +26,11 @@ from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
 from sandboxd.http.doors import Doors
 from sandboxd.http.listeners import CannotListen, Listener, tcp_listener, unix_listener
+from sandboxd.http.pace import Pace
 from sandboxd.http.server import serve
 from sandboxd.http.settings import DoorSettings
+from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
+from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
@@ -128,8 +131,9 @@ async def _serve(config: Config) -> None:
     )
     tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
     async with open_host(config) as host:
-        gate = Gate(tokens, lambda: host.spawner.pid)
-        doors = Doors(host, gate, settings, __version__, checks={"store": host.store.check})
+        gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK))
+        pace = Pace(config.limits.rate, config.limits.burst)
+        doors = Doors(host, gate, settings, __version__, checks={"store": host.store.check}, pace=pace)
         with ExitStack() as stack:
             listeners = list(_listeners(config, settings, stack))
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "answer": "Answer a question.",
     "check": "Check config, policies, packs, or one request.",
     "explain": "Say why a transcript's lines are questions, or not.",
+    "tokens": "Make, list and revoke the tokens of clients.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",
 }

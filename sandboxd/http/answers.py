@@ -26,7 +26,7 @@ PROBLEM: Final = "application/problem+json"
 
 Style = Literal["rpc", "rest", "problem"]
 
-_HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge)
+_HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge, errors.RateLimited)
 _log = logger(__name__)
 
 
@@ -69,6 +69,8 @@ def refusal_answer(
         made.headers["WWW-Authenticate"] = 'Bearer realm="sandboxd"'
     if isinstance(refusal, errors.TooBusy | NotReady):
         made.headers["Retry-After"] = "1"
+    if isinstance(refusal, errors.RateLimited):
+        made.headers["Retry-After"] = str(refusal.facts["retry_after_s"])
     if isinstance(refusal, errors.RangeNotSatisfiable):
         made.headers["Content-Range"] = f"bytes */{refusal.facts['size']}"
     return made

@@ -20,7 +20,7 @@ from sandboxd.a2a.jsonrpc import CallId, id_of
 from sandboxd.errors import Refusal, VersionNotSupported
 from sandboxd.http import artifacts, compat, jsonrpc, ops, rest
 from sandboxd.http.answers import JSON, as_refusal, refusal_answer, style_of
-from sandboxd.http.auth import ANYONE, PEER
+from sandboxd.http.auth import NOBODY, PEER
 from sandboxd.http.doors import Doors, read_json
 from sandboxd.http.edge import Edge
 from sandboxd.operations.host import Caller
@@ -97,8 +97,11 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
     async def view(instance: str = doors.host.default_instance, **where: str) -> quart.Response:
         if route.speaks is not None:
             _check_version(route.speaks)
-        principal = ANYONE if route.access == OPEN else doors.gate.admit(PEER.get(), quart.request.headers)
-        caller = Caller(principal, _activated())
+        peer = PEER.get()
+        known = NOBODY if route.access == OPEN else doors.gate.admit(peer, quart.request.headers)
+        if route.access == KNOWN:
+            doors.pace.take(known.principal)
+        caller = Caller(known.principal, _activated(), known.grants, peer.door)
         return await route.handler(doors, caller, instance, **where)
 
     path = prefix + route.path

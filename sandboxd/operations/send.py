@@ -49,12 +49,13 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView:
-    host.instance(instance)
+    host.enter(caller, instance)
     message = request.message
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await answer(host, caller, instance, message)
+    caller.need("send", instance, "send a message")
     if message.task_id is not None:
-        await _refuse_follow_up(host, instance, message)
+        await _refuse_follow_up(host, caller, instance, message)
     if request.wants_push:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
@@ -69,10 +70,10 @@ async def _accept(host: Host, caller: Caller, instance: str, request: SendReques
     return await host.supervisor.submit(caller.principal, event, view, run)
 
 
-async def _refuse_follow_up(host: Host, instance: str, message: Message) -> None:
+async def _refuse_follow_up(host: Host, caller: Caller, instance: str, message: Message) -> None:
     """No message but an answer goes to a task that exists: nothing is ever typed that no question asked for."""
     assert message.task_id is not None
-    view = await host.view(instance, message.task_id)
+    view = await host.view(caller, instance, message.task_id)
     assert view.state is not None
     if message.context_id is not None and message.context_id != view.context_id:
         why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")

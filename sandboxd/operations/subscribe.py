@@ -12,7 +12,7 @@ async def subscribe(host: Host, caller: Caller, instance: str, task_id: str, *, 
 
     `after` N: first the task as it stood at sequence number N, then N+1 and so on, on a terminal task too.
     """
-    view = await host.view(instance, task_id)
+    view = await host.view(caller, instance, task_id)
     assert view.state is not None
     if after is None:
         if view.state.is_terminal:
