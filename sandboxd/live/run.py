@@ -31,6 +31,7 @@ from sandboxd.tasks.output import TERMINAL
 FLUSH_S: Final = 0.05  # output is put together for that long: 20 appends a second a run at most, unless it is large
 FLUSH_BYTES: Final = 32 * 1024
 DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
+DRAIN_MOST_S: Final = 1.0  # or after this, when they never fall silent; what the leader wrote has been read long before
 
 _log = logs.logger(__name__)
 
@@ -92,6 +93,10 @@ class TaskRun:
             )
         return self._questions.answer_nowait(response, message, principal)
 
+    def accepted_nowait(self, prompt_id: str) -> Accepted | None:
+        """The answer that a prompt of this run got; whoever tells of it waits for its ticket first."""
+        return self._questions.accepted(prompt_id) if self._questions else None
+
     def end_nowait(self, ending: Ending) -> None:
         """Ask for the end. The first one to ask gives the reason, unless the program has ended by itself already."""
         if self._ending is None and self._process.is_alive():
@@ -112,7 +117,8 @@ class TaskRun:
             status = await self._until_exit()
             if self._questions:
                 self._questions.close()
-            await _drain(readers)
+            with trio.move_on_after(DRAIN_MOST_S):  # a store that holds the reading back does not keep the rest alive
+                await _drain(readers)
             self._survivors = await self._process.end_tree()  # what the program left behind does not outlive the run
             await _drain(readers)
             nursery.cancel_scope.cancel()
@@ -179,8 +185,8 @@ class TaskRun:
 
     def _finish(self, status: ExitStatus) -> None:
         for name, capture in self._captures.items():
-            metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
             pieces = capture.finish()
+            metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
             for index, piece in enumerate(pieces, 1):
                 self._append(name, piece, last=index == len(pieces))
             if not pieces and name in self._kept:
@@ -204,7 +210,7 @@ async def _drain(readers: Sequence[Reader]) -> None:
     for reader in readers:
         reader.expect_end()
     for reader in readers:
-        await reader.drained(DRAIN_QUIET_S)
+        await reader.drained(DRAIN_QUIET_S, DRAIN_MOST_S)
 
 
 def _outputs(process: Process) -> list[tuple[str, int]]:

@@ -24,9 +24,11 @@ from sandboxd.live.run import TaskRun
 from sandboxd.live.verdict import Ending
 from sandboxd.policy.model import Denied, LaunchPlan
 from sandboxd.runner.client import Spawner
+from sandboxd.runner.process import Process
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.store.feed import Feed
+from sandboxd.store.recovery import last_pieces
 from sandboxd.tasks.events import Finished, Rejected, Submitted
 from sandboxd.tasks.view import TaskView, fold
 
@@ -129,6 +131,7 @@ class Supervisor:
             await self._start(Recorder(self._feed, view), request)
         except Exception:  # a bug of ours must not take the other runs along
             _log.exception("Cannot conduct the task", task=task_id)
+            await self._fail(task_id)
         finally:
             creation.done.set()
             self._runs.pop(task_id, None)
@@ -149,13 +152,35 @@ class Supervisor:
                 recorder.record(Finished(self._clock.now(), str(uuid.uuid4()), "spawn-failed", "infrastructure", message))
                 await recorder.write()
             case process:
-                detector = self._detector(process.plan) if request.command.text_line else None
-                run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s)
-                self._runs[task_id] = run
-                if early := self._early.get(task_id):
-                    run.end_nowait(early)
-                _log.info("started", task=task_id, pid=process.pid, adapter=process.plan.adapter, mode=process.plan.mode)
-                await run.live()
+                try:
+                    await self._live(process, recorder, is_asking=request.command.text_line)
+                finally:
+                    process.close()  # whatever went wrong, no process is left without a run
+
+    async def _live(self, process: Process, recorder: Recorder, *, is_asking: bool) -> None:
+        task_id, plan = recorder.view.task_id, process.plan
+        detector = self._detector(plan) if is_asking else None
+        run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s)
+        self._runs[task_id] = run
+        if early := self._early.get(task_id):
+            run.end_nowait(early)
+        _log.info("started", task=task_id, pid=process.pid, adapter=plan.adapter, mode=plan.mode)
+        await run.live()
+
+    async def _fail(self, task_id: str) -> None:
+        """Put the end of a task on record that nobody conducts any more, from where the store has it."""
+        try:
+            view = await self._feed.store.view(task_id)
+            if view is None or view.state is None or view.state.is_terminal:
+                return
+            recorder, now = Recorder(self._feed, view), self._clock.now()
+            for piece in last_pieces(view, now):
+                recorder.record(piece)
+            text = "A fault of the daemon ended the task; its log has the details."
+            recorder.record(Finished(now, str(uuid.uuid4()), "internal", "infrastructure", text))
+            await recorder.write()
+        except Exception:  # what is still open at the next start is resolved there
+            _log.exception("Cannot put the task's end on record", task=task_id)
 
     def _detector(self, plan: LaunchPlan) -> Detector:
         return Detector(rules_for(plan, self._packs))

@@ -17,6 +17,7 @@ from sandboxd.a2a.model import Message
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import AnswerInvalid, DeliveryFailed, NotReady, PromptNotOpen
 from sandboxd.hitl.envelope import Response, parse_response
+from sandboxd.live.questions import Accepted
 from sandboxd.operations.host import Caller, Host
 from sandboxd.tasks.view import TaskView
 
@@ -45,11 +46,12 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
         raise await _from_record(host, view, response)
     try:
         accepted = run.answer_nowait(response, message, caller.principal)
-    except PromptNotOpen as refusal:
+    except PromptNotOpen:
         metrics.ANSWERS.labels(outcome="conflict").inc()
-        if "accepted_message_id" not in refusal.facts:
-            raise await _from_record(host, view, response) from None
-        raise
+        if earlier := run.accepted_nowait(response.prompt_id):
+            await _on_record(earlier)  # what is told must outlive a crash
+            raise
+        raise await _from_record(host, view, response) from None
     except AnswerInvalid:
         metrics.ANSWERS.labels(outcome="invalid").inc()
         raise
@@ -58,13 +60,17 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
         raise
     metrics.ANSWERS.labels(outcome="accepted").inc()
     typed_at = trio.current_time()
-    with trio.move_on_after(RECORD_S) as waiting:
+    await _on_record(accepted)
+    metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
+    return accepted.ticket.view
+
+
+async def _on_record(accepted: Accepted) -> None:
+    with trio.move_on_after(RECORD_S):
         await accepted.ticket.committed()
-    if not waiting.cancelled_caught:
-        metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
-        return accepted.ticket.view
-    facts = {"prompt_id": response.prompt_id, "typed": True}
-    raise NotReady("the answer was typed once, but its record waits for the store; do not send it again", facts=facts)
+        return
+    facts = {"prompt_id": accepted.prompt_id, "typed": True}
+    raise NotReady("an answer was typed once, but its record waits for the store; do not send it again", facts=facts)
 
 
 async def _from_record(host: Host, view: TaskView, response: Response) -> PromptNotOpen:

@@ -92,7 +92,7 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
     (total,) = connection.execute(f"SELECT count(*) FROM tasks WHERE {where}", filters).fetchone()  # noqa: S608 - terms above
     if query.after is not None:
         where += " AND (status_at_ms, id) < (?, ?)"
-        filters += [_ms(query.after[0]), query.after[1]]
+        filters += [_ms(query.after[0]), key(query.after[1])]
     rows = connection.execute(
         f"{_VIEWS} WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",
         (*filters, query.limit + 1),

@@ -67,3 +67,13 @@ def test_a_background_child_does_not_outlive_its_run(daemon: Daemon):
 
     assert state_of(task) == "COMPLETED"
     assert processes_with(task["id"]) == []
+
+
+def test_a_background_child_that_prints_for_ever_does_not_keep_its_run_alive(shared: Daemon):
+    began = time.monotonic()
+    task = shared.run([["shell", "while :; do echo x; sleep 0.1; done"], ["print", "done\n"]], input_mode=...)
+
+    assert state_of(task) == "COMPLETED"
+    assert time.monotonic() - began < 8
+    assert "done" in output_of(task, "stdout")
+    assert processes_with(task["id"]) == []

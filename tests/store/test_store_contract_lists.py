@@ -129,3 +129,12 @@ async def test_prune_goes_no_further_than_its_limit(store):
     assert await store.prune(ended_before=NOON + timedelta(days=1), limit=3) == 3
     assert await store.prune(ended_before=NOON + timedelta(days=1), limit=3) == 2
     assert (await store.tasks(TaskQuery("box"))).total == 0
+
+
+async def test_a_cursor_that_nobody_gave_out_finds_nothing_strange(store):
+    await _ten(store)
+
+    page = await store.tasks(TaskQuery("box", after=(NOON - timedelta(days=1), "\ud800")))
+
+    assert page.views == ()
+    assert page.total == 10
