@@ -26,6 +26,7 @@ CardForm = Literal["merged", "strict"]
 CARD_FORMS: Final[tuple[CardForm, ...]] = get_args(CardForm)
 DEFAULT_PATH: Final = Path("/etc/sandboxd/sandboxd.toml")
 SHOWN_ROOT: Final = "/workspace"
+_DAYS_MAX: Final = 36_500
 _FILE_MAX_BYTES: Final = 1024 * 1024
 _INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -56,6 +57,20 @@ class HostLimits:
 
 
 @attrs.frozen
+class Retention:
+    """For how many days a finished task is kept, its output, and its events (for replay); 0: for ever. And the audit record.
+
+    `vacuum`: give the space of what is gone back to the file system.
+    """
+
+    tasks_days: int = 30
+    output_days: int = 30
+    events_days: int = 7
+    vacuum: bool = True
+    audit_days: int = 365
+
+
+@attrs.frozen
 class Config:
     """The effective configuration; `source` is the file it came from, None: no file."""
 
@@ -65,8 +80,7 @@ class Config:
     programs: Mapping[str, str] = attrs.field(factory=dict)
     tokens: Mapping[str, Path] = attrs.field(factory=dict)
     limits: HostLimits = HostLimits()
-    tasks_days: int = 30
-    audit_days: int = 365
+    retention: Retention = Retention()
     card: CardForm = "merged"
     isolation: Literal["none"] = "none"
     public_url: str | None = None
@@ -105,7 +119,6 @@ def parse_config(path: Path, text: str) -> Config:
     folder = path.absolute().parent
     top = Table(parse_toml(str(path), text), problems)
     state_dir = read_path(top, "state_dir", folder, "/var/lib/sandboxd")
-    retention = _read_retention(top.table("retention"))
     config = Config(
         state_dir=state_dir,
         listen=read_listen(top.table("listen"), folder, state_dir),
@@ -113,8 +126,7 @@ def parse_config(path: Path, text: str) -> Config:
         programs=_read_programs(top),
         tokens=read_tokens(top.table("auth"), folder, state_dir),
         limits=_read_limits(top.table("limits")),
-        tasks_days=retention[0],
-        audit_days=retention[1],
+        retention=_read_retention(top.table("retention")),
         card=cast("CardForm", top.word("card", CARD_FORMS, "merged")),
         isolation=_read_isolation(top.table("isolation")),
         public_url=_read_public_url(top),
@@ -192,10 +204,23 @@ def _read_limits(table: Table) -> HostLimits:
     return limits
 
 
-def _read_retention(table: Table) -> tuple[int, int]:
-    days = table.number("tasks_days", 30, least=0, most=36_500), table.number("audit_days", 365, least=1, most=36_500)
+def _read_retention(table: Table) -> Retention:
+    standard = Retention()
+    tasks_days = table.number("tasks_days", standard.tasks_days, least=0, most=_DAYS_MAX)
+    output_days = table.number("output_days", tasks_days, least=0, most=_DAYS_MAX)
+    events_days = table.number("events_days", _shorter(standard.events_days, output_days), least=0, most=_DAYS_MAX)
+    if _shorter(output_days, tasks_days) != output_days:
+        table.problem("output_days", "is longer than `tasks_days`: output goes with its task")
+    if _shorter(events_days, output_days) != events_days:
+        table.problem("events_days", "is longer than `output_days`: events are replayed with their output")
+    audit_days = table.number("audit_days", standard.audit_days, most=_DAYS_MAX)
+    retention = Retention(tasks_days, output_days, events_days, table.flag("vacuum", standard.vacuum) is True, audit_days)
     table.close()
-    return days
+    return retention
+
+
+def _shorter(days: int, other_days: int) -> int:
+    return min(days or _DAYS_MAX + 1, other_days or _DAYS_MAX + 1) % (_DAYS_MAX + 1)  # 0 is for ever
 
 
 def _read_isolation(table: Table) -> Literal["none"]:
@@ -263,7 +288,7 @@ def to_json(config: Config) -> dict[str, Any]:
             "rate": limits.rate,
             "burst": limits.burst,
         },
-        "retention": {"tasks_days": config.tasks_days, "audit_days": config.audit_days},
+        "retention": attrs.asdict(config.retention),
         "isolation": {"level": config.isolation},
     }
     return _without_none(known)

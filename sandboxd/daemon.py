@@ -12,7 +12,6 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -35,16 +34,15 @@ from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
 from sandboxd.operations.host import Host, Instance
+from sandboxd.operations.housekeeping import keep_house
 from sandboxd.policy.load import load_policy
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
 from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
-from sandboxd.store.base import Store, StoreUnavailable
+from sandboxd.store.base import StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
 from sandboxd.store.sqlite import open_store
 
-PRUNE_EVERY_S: Final = 3600.0
-PRUNE_BATCH: Final = 500
 STORE_NAME: Final = "sandboxd.sqlite3"
 PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
 
@@ -139,7 +137,7 @@ async def _serve(config: Config) -> None:
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors)
                 nursery.start_soon(_watch_spawner, host)
-                nursery.start_soon(_prune_regularly, host.store, host, config.tasks_days)
+                nursery.start_soon(keep_house, host, config.retention)
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
@@ -165,16 +163,6 @@ async def _watch_spawner(host: Host) -> None:
     with trio.move_on_after(STOP_S):
         await host.supervisor.stop()  # every run has ended already: this waits for their records
     raise SpawnerDied("cannot go on: the spawner died, and every run with it")
-
-
-async def _prune_regularly(store: Store, host: Host, days: int) -> None:
-    while True:
-        try:
-            while await store.prune(ended_before=host.clock.now() - timedelta(days=days), limit=PRUNE_BATCH) == PRUNE_BATCH:
-                await trio.lowlevel.checkpoint()
-        except StoreUnavailable as error:
-            _log.error("Cannot remove old tasks", error=str(error))
-        await trio.sleep(PRUNE_EVERY_S)
 
 
 def _listeners(config: Config, settings: DoorSettings, stack: ExitStack) -> Iterable[Listener]:

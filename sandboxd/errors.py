@@ -166,6 +166,20 @@ class DeliveryFailed(Refusal):
     fault = Fault.OURS
 
 
+class MessageIdMalformed(Refusal):
+    """With idempotency/v1 a message id must be a UUID, and this one is none."""
+
+
+class MessageIdReused(Refusal):
+    """The message id was used for another request before (idempotency/v1); `facts`: `stored_hash`, `request_hash`."""
+
+
+class CursorExpired(Refusal):
+    """The events after that number are no longer on record; `facts`: `first`, the first number to replay from."""
+
+    fault = Fault.STALE
+
+
 class LoadError(Exception):
     """A file that an operator wrote cannot be used: every problem in it, each with its key or line.
 

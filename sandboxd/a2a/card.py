@@ -11,7 +11,13 @@ from typing import Any
 
 import attrs
 
-from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
+from sandboxd.a2a.extensions import (
+    ADAPTER_COMMAND,
+    HITL_PROMPT,
+    IDEMPOTENCY,
+    IDEMPOTENCY_MAX_ENTRIES,
+    IDEMPOTENCY_TTL_S,
+)
 from sandboxd.a2a.jsontext import canonical_json
 
 
@@ -74,6 +80,14 @@ def _extensions(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
                 "params": {"adapters": _first(commands, 0), "modes": _first(commands, 1)},
             }
         )
+    listed.append(
+        {
+            "uri": IDEMPOTENCY,
+            "description": "A message that is sent again under its id is acted on once; the answer is replayed.",
+            "required": False,
+            "params": {"ttl_seconds": IDEMPOTENCY_TTL_S, "max_entries": IDEMPOTENCY_MAX_ENTRIES},
+        }
+    )
     return listed
 
 

@@ -63,7 +63,8 @@ class Row:
     dialect: Dialect
 
 
-# Codes beside those of JSON-RPC and A2A: -32010 … -32012 are hitl-prompt/v1's, -32029 is the reference's for quotas.
+# Codes beside those of JSON-RPC and A2A: -32010 … -32012 are hitl-prompt/v1's, -32422 is idempotency/v1's,
+# -32029 is the reference's for quotas.
 TABLE: Final[dict[type[Refusal], Row]] = {
     errors.InvalidJson: Row(
         rpc=Rpc(-32700, "Invalid JSON payload"),
@@ -189,6 +190,21 @@ TABLE: Final[dict[type[Refusal], Row]] = {
         rpc=Rpc(-32012, "hitl_delivery_failed"),
         http=Http(502, "UNAVAILABLE", "HITL_DELIVERY_FAILED"),
         dialect=Dialect(502, "hitl_delivery_failed", "Answer could not be delivered"),
+    ),
+    errors.MessageIdMalformed: Row(
+        rpc=Rpc(-32602, "Message id is malformed"),
+        http=Http(400, "INVALID_ARGUMENT", "IDEMPOTENCY_MESSAGE_ID_MALFORMED"),
+        dialect=Dialect(400, "idempotency.message_id_malformed", "Message id is malformed"),
+    ),
+    errors.MessageIdReused: Row(
+        rpc=Rpc(-32422, "Message id was used for another request"),
+        http=Http(422, "FAILED_PRECONDITION", "IDEMPOTENCY_KEY_REUSED"),
+        dialect=Dialect(422, "idempotency.key_reused", "Message id was used for another request"),
+    ),
+    errors.CursorExpired: Row(
+        rpc=Rpc(-32602, "Cursor has expired"),
+        http=Http(410, "OUT_OF_RANGE", "CURSOR_EXPIRED"),
+        dialect=Dialect(410, "cursor.expired", "Cursor has expired"),
     ),
 }
 _TERMINAL: Final = frozenset(state.value for state in TaskState if state.is_terminal)

@@ -23,6 +23,7 @@ from sandboxd.http.answers import JSON, as_refusal, refusal_answer, style_of
 from sandboxd.http.auth import NOBODY, PEER
 from sandboxd.http.doors import Doors, read_json
 from sandboxd.http.edge import Edge
+from sandboxd.http.once import act_once
 from sandboxd.operations.host import Caller
 
 Handler = Callable[..., Awaitable[quart.Response]]
@@ -99,10 +100,18 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
             _check_version(route.speaks)
         peer = PEER.get()
         known = NOBODY if route.access == OPEN else doors.gate.admit(peer, quart.request.headers)
+        quart.g.is_admitted = True
         if route.access == KNOWN:
             doors.pace.take(known.principal)
         caller = Caller(known.principal, _activated(), known.grants, peer.door)
-        return await route.handler(doors, caller, instance, **where)
+
+        async def respond(caller: Caller) -> quart.Response:
+            try:
+                return await route.handler(doors, caller, instance, **where)
+            except Exception as error:
+                return await _refuse(error)
+
+        return await act_once(doors, caller, instance, respond)
 
     path = prefix + route.path
     methods = route.methods.split()
@@ -133,8 +142,8 @@ async def _refuse(error: Exception) -> quart.Response:
 
 
 async def _call_id(refusal: Refusal) -> CallId:
-    """The id of a call that the version's gate refused; whoever is not known has nothing of theirs read."""
-    if not isinstance(refusal, VersionNotSupported):
+    """The id of a call that was refused on its way; whoever is not known has nothing of theirs read, but for its version."""
+    if not isinstance(refusal, VersionNotSupported) and not quart.g.get("is_admitted"):
         return None
     try:
         return id_of(await read_json(quart.request, media_types=(JSON,)))

@@ -93,7 +93,8 @@ class Supervisor:
         creation = _Creation()
         self._runs[view.task_id] = None
         self._nursery.start_soon(self._conduct, principal, event, view, request, creation)
-        await creation.done.wait()
+        with trio.CancelScope(shield=True):  # one commit: who asked, and asks again, must find the task on record
+            await creation.done.wait()
         if creation.refused:
             raise creation.refused
         return view

@@ -66,7 +66,8 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
 
 
 async def _on_record(accepted: Accepted) -> None:
-    with trio.move_on_after(RECORD_S):
+    # Shielded: a client that hangs up now and asks again must find its answer on record, not a prompt that is taken.
+    with trio.CancelScope(deadline=trio.current_time() + RECORD_S, shield=True):
         await accepted.ticket.committed()
         return
     facts = {"prompt_id": accepted.prompt_id, "typed": True}

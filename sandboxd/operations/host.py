@@ -10,6 +10,7 @@ from sandboxd.errors import Forbidden, InstanceNotFound, TaskNotFound
 from sandboxd.live.clock import Clock
 from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.access import NOTHING, Grants, Scope
+from sandboxd.operations.once import Once
 from sandboxd.runner.client import Spawner
 from sandboxd.store.base import Store
 from sandboxd.store.feed import Feed
@@ -27,16 +28,26 @@ class Instance:
 
 
 @attrs.frozen
+class Earlier:
+    """What an equal request led to before: the task, and the event whose view it was told first."""
+
+    task_id: str
+    seq: int
+
+
+@attrs.frozen
 class Caller:
     """Who asks (an authenticated principal), which extensions this one request activated, and what the principal may do.
 
-    `door` is where the request came in (`unix`, `tcp`; empty: in this process), for the record.
+    `door` is where the request came in (`unix`, `tcp`; empty: in this process), for the record. `earlier`: this message was
+    acted on already, so it is to be told what came of that, and nothing else is to happen.
     """
 
     principal: str
     extensions: frozenset[str] = frozenset()
     grants: Grants = NOTHING
     door: str = ""
+    earlier: Earlier | None = None
 
     def need(self, scope: Scope, instance: str, wish: str) -> None:
         """`Forbidden` unless this caller may do that there; ask before anything is looked up."""
@@ -56,6 +67,7 @@ class Host:
     spawner: Spawner
     supervisor: Supervisor
     clock: Clock
+    once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def instance(self, instance_id: str) -> Instance:
         """The instance, or `InstanceNotFound`. Only for what everybody may know of it: operations `enter`."""

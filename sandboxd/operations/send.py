@@ -22,7 +22,7 @@ from sandboxd.errors import (
 )
 from sandboxd.operations import render
 from sandboxd.operations.answer import answer
-from sandboxd.operations.host import Caller, Host
+from sandboxd.operations.host import Caller, Earlier, Host
 from sandboxd.operations.stream import TaskStream, until
 from sandboxd.policy.adapter import read_dispatch
 from sandboxd.runner.protocol import RunRequest
@@ -50,12 +50,14 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView:
     host.enter(caller, instance)
+    if caller.earlier is not None:
+        return await _recall(host, caller, instance, caller.earlier)
     message = request.message
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await answer(host, caller, instance, message)
     caller.need("send", instance, "send a message")
     if message.task_id is not None:
-        await _refuse_follow_up(host, caller, instance, message)
+        return await _take_again(host, caller, instance, message)
     if request.wants_push:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
@@ -70,11 +72,22 @@ async def _accept(host: Host, caller: Caller, instance: str, request: SendReques
     return await host.supervisor.submit(caller.principal, event, view, run)
 
 
-async def _refuse_follow_up(host: Host, caller: Caller, instance: str, message: Message) -> None:
-    """No message but an answer goes to a task that exists: nothing is ever typed that no question asked for."""
+async def _recall(host: Host, caller: Caller, instance: str, earlier: Earlier) -> TaskView:
+    """The task as the first of the equal requests saw it first: everything that follows from there is the same again."""
+    view = await host.view(caller, instance, earlier.task_id)
+    return await host.store.view_at(earlier.task_id, earlier.seq) or view
+
+
+async def _take_again(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
+    """The task, when it has that very message already: a retry changes nothing.
+
+    No other message but an answer goes to a task that exists: nothing is ever typed that no question asked for.
+    """
     assert message.task_id is not None
     view = await host.view(caller, instance, message.task_id)
     assert view.state is not None
+    if attrs.evolve(message, context_id=message.context_id or view.context_id) in view.history:
+        return view
     if message.context_id is not None and message.context_id != view.context_id:
         why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
         raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])

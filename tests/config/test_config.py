@@ -12,6 +12,7 @@ from sandboxd.config import (
     Config,
     HostLimits,
     Instance,
+    Retention,
     config_text_init,
     load_config,
     parse_config,
@@ -69,7 +70,10 @@ burst = 7
 
 [retention]
 tasks_days = 0
-audit_days = 9
+output_days = 9
+events_days = 2
+vacuum = false
+audit_days = 8
 
 [isolation]
 level = "none"
@@ -94,7 +98,7 @@ def test_the_smallest_file_is_one_instance() -> None:
     assert config.state_dir == Path("/var/lib/sandboxd")
     assert config.listen == Listen(Path("/var/lib/sandboxd/sandboxd.sock"))
     assert config.tokens == {"cli": Path("/var/lib/sandboxd/cli.token")}
-    assert (config.limits, config.tasks_days, config.isolation, config.public_url) == (HostLimits(), 30, "none", None)
+    assert (config.limits, config.retention, config.isolation, config.public_url) == (HostLimits(), Retention(), "none", None)
     assert config.source == FILE
 
 
@@ -124,8 +128,7 @@ def test_every_key_is_read_and_relative_paths_belong_to_the_files_folder() -> No
             Instance("two.2_x-y", Path("/srv/two"), is_default=True),
         ),
         limits=HostLimits(2, 4, 65_536, 120, 0.5, 1.5, 0, 7),
-        tasks_days=0,
-        audit_days=9,
+        retention=Retention(0, 9, 2, vacuum=False, audit_days=8),
         card="strict",
     )
     assert config.default_instance.id == "two.2_x-y"
@@ -224,6 +227,10 @@ def test_the_first_config_shows_the_defaults() -> None:
         ('ping = "500ms"', 'ping = "0ms"', "limits.ping", "from 0.1 s"),
         ('keepalive = "2m"', 'keepalive = "2 minutes"', "limits.keepalive", "with its unit"),
         ("tasks_days = 0", "tasks_days = -1", "retention.tasks_days", "whole number from 0"),
+        ("tasks_days = 0", "tasks_days = 8", "retention.output_days", "longer than `tasks_days`"),
+        ("events_days = 2", "events_days = 10", "retention.events_days", "longer than `output_days`"),
+        ("events_days = 2", "events_days = 0", "retention.events_days", "longer than `output_days`"),
+        ("vacuum = false", "vacuum = 1", "retention.vacuum", "must be `true` or `false`"),
         ('level = "none"', 'level = "strict"', "isolation.level", "knows only `none`"),
         ('level = "none"', "level = 0", "isolation.level", "must be a string"),
     ],
@@ -317,3 +324,16 @@ def test_run_without_a_file_is_one_instance_without_a_listener(tmp_path: Path) -
     assert config.listen == Listen()
     assert config.default_instance == Instance("local", tmp_path, "/workspace", (tmp_path / "p.toml",))
     assert (config.state_dir, config.tokens, config.source) == (tmp_path / "state", {}, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "retention"),
+    [
+        ("", Retention(30, 30, 7)),
+        ("tasks_days = 3", Retention(3, 3, 3)),
+        ("tasks_days = 0", Retention(0, 0, 7)),
+        ("output_days = 5", Retention(30, 5, 5)),
+    ],
+)
+def test_what_is_left_out_of_the_retention_follows_what_is_there(text: str, retention: Retention) -> None:
+    assert parse_config(Path("x.toml"), f"{MINIMAL}\n[retention]\n{text}").retention == retention
