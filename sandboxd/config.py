@@ -70,9 +70,16 @@ class Retention:
     audit_days: int = 365
 
 
+TckProfile = Literal["full", "caps-off", "required-extension"]
+TCK_PROFILES: Final[tuple[TckProfile, ...]] = get_args(TckProfile)
+
+
 @attrs.frozen
 class Config:
-    """The effective configuration; `source` is the file it came from, None: no file."""
+    """The effective configuration; `source` is the file it came from, None: no file.
+
+    `tck`: the daemon plays the public A2A kit's scripts instead of running commands.
+    """
 
     state_dir: Path
     listen: Listen
@@ -84,6 +91,7 @@ class Config:
     card: CardForm = "merged"
     isolation: Literal["none"] = "none"
     public_url: str | None = None
+    tck: TckProfile | None = None
     source: Path | None = attrs.field(default=None, eq=False)
 
     @property
@@ -130,12 +138,15 @@ def parse_config(path: Path, text: str) -> Config:
         card=cast("CardForm", top.word("card", CARD_FORMS, "merged")),
         isolation=_read_isolation(top.table("isolation")),
         public_url=_read_public_url(top),
+        tck=_read_tck(top.table("tck")),
         source=path,
     )
     if config.listen.tcp is not None and config.listen.tcp.is_wildcard and config.public_url is None:
         top.problem(
             "public_url", f"is missing: `{config.listen.tcp}` is every address, and clients must be told one that answers"
         )
+    if config.tck is not None:
+        config = _open_for_kit(config, top)
     top.close()
     if problems:
         raise LoadError(str(path), problems)
@@ -231,6 +242,24 @@ def _read_isolation(table: Table) -> Literal["none"]:
     return "none"
 
 
+def _read_tck(table: Table) -> TckProfile | None:
+    text = table.text("profile", "off")
+    table.close()
+    found = next((profile for profile in TCK_PROFILES if profile == text), None)
+    if found is None and text != "off":
+        table.problem("profile", f"{shown(text)} must be one of `off`, " + ", ".join(f"`{known}`" for known in TCK_PROFILES))
+    return found
+
+
+def _open_for_kit(config: Config, top: Table) -> Config:
+    """The kit brings no credentials: everyone on this machine may call, and nobody else can."""
+    if config.listen.tcp is None:
+        top.problem("tck.profile", "needs `listen.tcp`: the kit connects to a port of this machine's loopback")
+    if config.public_url is not None:
+        top.problem("tck.profile", "is open to whoever calls, so it has no `public_url`")
+    return attrs.evolve(config, listen=attrs.evolve(config.listen, unauthenticated=True))
+
+
 def _read_public_url(top: Table) -> str | None:
     if not top.has("public_url"):
         return None
@@ -290,6 +319,7 @@ def to_json(config: Config) -> dict[str, Any]:
         },
         "retention": attrs.asdict(config.retention),
         "isolation": {"level": config.isolation},
+        "tck": {"profile": config.tck or "off"},
     }
     return _without_none(known)
 

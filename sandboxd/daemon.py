@@ -18,6 +18,7 @@ from typing import Final
 import trio
 
 from sandboxd import __version__, logs, packs
+from sandboxd.a2a.extensions import TCK_REQUIRED
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.errors import LoadError, Problem
@@ -33,7 +34,7 @@ from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
-from sandboxd.operations.host import Host, Instance
+from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.policy.load import load_policy
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
@@ -92,7 +93,17 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             for instance in config.instances
         }
         try:
-            yield Host(instances, config.default_instance.id, store, feed, spawner, supervisor, clock)
+            yield Host(
+                instances,
+                config.default_instance.id,
+                store,
+                feed,
+                spawner,
+                supervisor,
+                clock,
+                capabilities=_capabilities(config),
+                plays_scripts=config.tck is not None,
+            )
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
                 await supervisor.stop()
@@ -138,6 +149,8 @@ async def _serve(config: Config) -> None:
                 nursery.start_soon(_stop_on_signal, host, doors)
                 nursery.start_soon(_watch_spawner, host)
                 nursery.start_soon(keep_house, host, config.retention)
+                if config.tck is not None:
+                    _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
@@ -147,6 +160,16 @@ async def _serve(config: Config) -> None:
                 await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
+
+
+def _capabilities(config: Config) -> Capabilities:
+    match config.tck:
+        case "caps-off":
+            return Capabilities(streaming=False)
+        case "required-extension":
+            return Capabilities(required_extensions=(TCK_REQUIRED,))
+        case _:
+            return Capabilities()
 
 
 async def _stop_on_signal(host: Host, doors: Doors) -> None:

@@ -30,6 +30,11 @@ class CardFacts:
     version: str
     commands: tuple[tuple[str, str], ...] = ()
     needs_bearer: bool = False
+    streaming: bool = True
+    push_notifications: bool = False
+    extended_card: bool = False
+    required_extensions: tuple[str, ...] = ()
+    input_modes: tuple[str, ...] = ("text/plain", "application/json")
 
 
 def agent_card(facts: CardFacts) -> dict[str, Any]:
@@ -42,12 +47,12 @@ def agent_card(facts: CardFacts) -> dict[str, Any]:
         "supportedInterfaces": [{"url": url, "protocolBinding": binding, "protocolVersion": "1.0"} for binding in bindings],
         "version": facts.version,
         "capabilities": {
-            "streaming": True,
-            "pushNotifications": False,
-            "extendedAgentCard": False,
-            "extensions": _extensions(facts.commands),
+            "streaming": facts.streaming,
+            "pushNotifications": facts.push_notifications,
+            "extendedAgentCard": facts.extended_card,
+            "extensions": [*_extensions(facts.commands), *_required(facts.required_extensions)],
         },
-        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultInputModes": list(facts.input_modes),
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": _skills(facts.commands),
     }
@@ -89,6 +94,11 @@ def _extensions(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
         }
     )
     return listed
+
+
+def _required(uris: tuple[str, ...]) -> list[dict[str, Any]]:
+    why = "A message that does not activate it is refused."
+    return [{"uri": uri, "description": why, "required": True} for uri in uris]
 
 
 def _skills(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:

@@ -157,7 +157,9 @@ class LocalEngine:
 
     async def send(self, message: Message) -> Task:
         """Create a task or answer its question, without waiting for its end."""
-        return await send(self.host, self.caller, self.instance, SendRequest(message), wait=False)
+        reply = await send(self.host, self.caller, self.instance, SendRequest(message), wait=False)
+        assert isinstance(reply, Task)  # only scripts are answered with a bare message
+        return reply
 
     @contextlib.asynccontextmanager
     async def events(self, task_id: str, *, after: int) -> AsyncIterator[AsyncIterator[StreamEvent]]:

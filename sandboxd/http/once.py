@@ -18,8 +18,7 @@ from sandboxd.a2a.extensions import IDEMPOTENCY
 from sandboxd.a2a.jsonrpc import id_of
 from sandboxd.a2a.jsontext import dump_json, parse_json
 from sandboxd.errors import MessageIdReused, Refusal
-from sandboxd.http.answers import style_of
-from sandboxd.http.doors import Doors, read_json
+from sandboxd.http.doors import Doors, current_speech, read_json
 from sandboxd.operations.host import Caller, Earlier
 from sandboxd.operations.once import Turn, identify
 from sandboxd.store.base import SendRecord, Told
@@ -109,11 +108,11 @@ def _is_refusal(status: int, body: bytes) -> bool:
 
 
 def _is_rpc() -> bool:
-    return style_of(quart.request.path) == "rpc"
+    return current_speech().manner == "rpc"
 
 
 def _door(caller: Caller) -> str:
-    """How an answer here is spelled: by the style of the path, the version asked for, and the extensions besides this one."""
-    version = quart.request.headers.get("A2A-Version", "")
+    """How an answer here is spelled: by manner and version, and the extensions besides this one."""
+    speech = current_speech()
     others = sorted(caller.extensions - {IDEMPOTENCY})
-    return " ".join([style_of(quart.request.path), version, *others])
+    return " ".join([speech.manner, speech.version, *others])

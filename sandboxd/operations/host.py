@@ -57,8 +57,21 @@ class Caller:
 
 
 @attrs.frozen
+class Capabilities:
+    """What the agent's card promises. `required_extensions`: a message that does not activate them is refused."""
+
+    streaming: bool = True
+    push_notifications: bool = False
+    extended_card: bool = False
+    required_extensions: tuple[str, ...] = ()
+
+
+@attrs.frozen
 class Host:
-    """Everything that an operation needs, put together once by `daemon.py`."""
+    """Everything that an operation needs, put together once by `daemon.py`.
+
+    `plays_scripts`: the public kit's profile, where no message starts a command.
+    """
 
     instances: Mapping[str, Instance]
     default_instance: str
@@ -67,6 +80,8 @@ class Host:
     spawner: Spawner
     supervisor: Supervisor
     clock: Clock
+    capabilities: Capabilities = Capabilities()
+    plays_scripts: bool = False
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def instance(self, instance_id: str) -> Instance:

@@ -11,19 +11,20 @@ import uuid
 import attrs
 
 from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
-from sandboxd.a2a.model import Message, SendRequest, Task
+from sandboxd.a2a.model import Message, Reply, SendRequest
 from sandboxd.errors import (
     ContentTypeNotSupported,
+    ExtensionSupportRequired,
     InvalidParams,
     NotReady,
     Problem,
     PushNotificationNotSupported,
     UnsupportedOperation,
 )
-from sandboxd.operations import render
+from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
 from sandboxd.operations.host import Caller, Earlier, Host
-from sandboxd.operations.stream import TaskStream, until
+from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
 from sandboxd.runner.protocol import RunRequest
 from sandboxd.store.base import Entry, StoreUnavailable
@@ -31,28 +32,36 @@ from sandboxd.tasks.events import Event, Finished, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
 
-async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Task:
-    """Act on a message and return the task.
+async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Reply:
+    """Act on a message and return the task (only a script is answered with a bare message).
 
     With `wait` (A2A's blocking default) once it is terminal or waits for its client; else as soon as it has started, been
     rejected, or its answer has been accepted. `returnImmediately` wins over `wait`.
     """
     view = await _accept(host, caller, instance, request)
+    if isinstance(view, Message):
+        return view
     view = await until(host, view, started=not wait or request.return_immediately)
     return await render.task(host, caller, view, history_length=request.history_length)
 
 
-async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskStream:
+async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> Stream:
     """Act on a message and follow the task until it is terminal or waits for its client."""
+    check_streaming(host)
     view = await _accept(host, caller, instance, request)
+    if isinstance(view, Message):
+        return OneMessage(view)
     return TaskStream(host, caller, view, ends_at_interruption=True)
 
 
-async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView:
+async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     host.enter(caller, instance)
     if caller.earlier is not None:
         return await _recall(host, caller, instance, caller.earlier)
+    _check_extensions(host, caller)
     message = request.message
+    if host.plays_scripts:
+        return await _play(host, caller, instance, request)
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await answer(host, caller, instance, message)
     caller.need("send", instance, "send a message")
@@ -78,6 +87,25 @@ async def _recall(host: Host, caller: Caller, instance: str, earlier: Earlier) -
     return await host.store.view_at(earlier.task_id, earlier.seq) or view
 
 
+async def _play(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+    message = request.message
+    caller.need("send", instance, "send a message")
+    if request.wants_push and not host.capabilities.push_notifications:
+        raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
+    if message.task_id is None:
+        return await scripted.begin(host, caller, instance, message)
+    view = await host.view(caller, instance, message.task_id)
+    _check_continues(view, message)
+    return await scripted.go_on(host, caller, view, message)
+
+
+def _check_extensions(host: Host, caller: Caller) -> None:
+    missing = [uri for uri in host.capabilities.required_extensions if uri not in caller.extensions]
+    if missing:
+        why = f"cannot take the message: name these in the header `A2A-Extensions`: {', '.join(missing)}"
+        raise ExtensionSupportRequired(why, facts={"missing_extensions": missing})
+
+
 async def _take_again(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
     """The task, when it has that very message already: a retry changes nothing.
 
@@ -85,20 +113,25 @@ async def _take_again(host: Host, caller: Caller, instance: str, message: Messag
     """
     assert message.task_id is not None
     view = await host.view(caller, instance, message.task_id)
-    assert view.state is not None
     if attrs.evolve(message, context_id=message.context_id or view.context_id) in view.history:
         return view
+    _check_continues(view, message)
+    if view.state is not None and view.state.is_interrupted:
+        at = f"message.metadata.{HITL_RESPONSE_FOR}"
+        why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
+        raise InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
+    raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
+
+
+def _check_continues(view: TaskView, message: Message) -> None:
+    """Refuse a message whose context is another one's than its task's, or whose task has ended."""
+    assert view.state is not None
     if message.context_id is not None and message.context_id != view.context_id:
         why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
         raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])
     if view.state.is_terminal:
         facts = {"taskId": view.task_id, "state": view.state.value}
         raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
-    if view.state.is_interrupted:
-        at = f"message.metadata.{HITL_RESPONSE_FOR}"
-        why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
-        raise InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
-    raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
 
 
 def _refuse_other_parts(message: Message) -> None:

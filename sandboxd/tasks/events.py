@@ -34,6 +34,7 @@ Reason = Literal[
     "spawner-died",  # the process that starts runs died, and every run with it
     "internal",  # a fault of ours; the log has it
     "echo",  # no envelope: the text was echoed, nothing ran
+    "script",  # the public kit's profile: a script ended, nothing ran
 ]
 
 # Why a prompt is no longer open without an answer.
