@@ -257,7 +257,7 @@ def _open_for_kit(config: Config, top: Table) -> Config:
         top.problem("tck.profile", "needs `listen.tcp`: the kit connects to a port of this machine's loopback")
     if config.public_url is not None:
         top.problem("tck.profile", "is open to whoever calls, so it has no `public_url`")
-    return attrs.evolve(config, listen=attrs.evolve(config.listen, unauthenticated=True))
+    return attrs.evolve(config, card="strict", listen=attrs.evolve(config.listen, unauthenticated=True))
 
 
 def _read_public_url(top: Table) -> str | None:

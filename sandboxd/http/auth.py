@@ -44,8 +44,8 @@ _log = logger(__name__)
 class Peer:
     """The other end of a connection. `refusal`: why a Unix peer may not come in; empty: it may.
 
-    `certificate`: the common name in the client's certificate, which a CA of the config's has signed. `url`: what the listener
-    is reached by, as far as it knows; empty: not by a URL.
+    `certificate`: the common name in the client's certificate, which a CA of the config's has signed. `listener`: where it came
+    in by TCP.
     """
 
     door: Door
@@ -53,7 +53,7 @@ class Peer:
     refusal: str = ""
     open_access: bool = False
     certificate: str | None = None
-    url: str = ""
+    listener: Listener | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -90,7 +90,7 @@ class Gate:
     def meet(self, listener: Listener, accepted: trio.socket.SocketType) -> Peer:
         """Look at a new connection, once."""
         if listener.door == "tcp":
-            return Peer("tcp", open_access=listener.open_access, url=listener.url)
+            return Peer("tcp", open_access=listener.open_access, listener=listener)
         with socket.socket(fileno=os.dup(accepted.fileno())) as sock:
             peer = self._meet_unix(sock)
         if peer.refusal:

@@ -16,6 +16,7 @@ from sandboxd.errors import ContentTypeNotSupported, InvalidJson, Refusal
 from sandboxd.http import sse
 from sandboxd.http.answers import A2A_JSON, JSON
 from sandboxd.http.auth import Gate
+from sandboxd.http.cards import Cards
 from sandboxd.http.manners import Speech, speech_of
 from sandboxd.http.pace import Pace
 from sandboxd.http.settings import DoorSettings
@@ -40,6 +41,7 @@ class Doors:
     version: str
     checks: Mapping[str, Check] = attrs.field(factory=dict)
     pace: Pace = attrs.field(factory=lambda: Pace(0, 0))
+    cards: Cards = attrs.field(factory=Cards)
     closing: trio.Event = attrs.field(factory=trio.Event)
     started: datetime = attrs.field(factory=lambda: datetime.now(UTC))
 

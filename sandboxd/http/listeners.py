@@ -41,6 +41,11 @@ class Listener:
     tls: ssl.SSLContext | None = None
 
     @property
+    def asks_certificate(self) -> bool:
+        """Whether every client must show a certificate."""
+        return self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED
+
+    @property
     def url(self) -> str:
         """By what URL it is reached; empty: by none."""
         if self.door == "unix":

@@ -18,16 +18,13 @@ from typing import Any, Final
 import attrs
 
 from sandboxd.a2a.wire import rfc3339
-from sandboxd.errors import LoadError
 from sandboxd.http.private_file import changing, read_private, unusable, write_private
-from sandboxd.logs import logger
+from sandboxd.http.watched import Watched
 from sandboxd.operations.access import SCOPES, Grants
 
 FILE_NAME: Final = "tokens.json"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 ENTRIES_MAX: Final = 1000  # each is compared with at every request
-
-_log = logger(__name__)
 
 
 @attrs.frozen
@@ -53,36 +50,15 @@ class Entry:
 
 
 class TokenBook:
-    """The entries as the file has them now. A file that cannot be used leaves the last good ones in force, and is logged."""
+    """The entries as the file has them now."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen: tuple[int, ...] | None = None
-        self._entries: tuple[Entry, ...] = ()
+        """Read it; `LoadError`."""
+        self._file = Watched(path, read_book)
 
     def live(self, now: datetime) -> Sequence[Entry]:
         """Every entry that lets somebody in."""
-        self._refresh()
-        return [entry for entry in self._entries if entry.is_live(now)]
-
-    def _refresh(self) -> None:
-        try:
-            status = self._path.stat()
-            seen = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        except FileNotFoundError:
-            self._seen, self._entries = None, ()
-            return
-        except OSError as error:
-            _log.error("Cannot look at the tokens", error=str(error))
-            return
-        if seen == self._seen:
-            return
-        self._seen = seen
-        try:
-            self._entries = read_book(self._path)
-            _log.info("tokens read", tokens=len(self._entries))
-        except LoadError as error:
-            _log.error("Cannot read the tokens, the last good ones stay in force", error=str(error))
+        return [entry for entry in self._file.value if entry.is_live(now)]
 
 
 def read_book(path: Path) -> tuple[Entry, ...]:

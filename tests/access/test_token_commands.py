@@ -72,7 +72,7 @@ def test_a_file_that_is_damaged_or_open_to_others_changes_nothing(daemon: Daemon
     book(daemon).write_text(good.replace("steady", "renamed"))
 
     assert (damaged, open_to_others, status(daemon, token)) == (200, 200, 200)
-    assert "Cannot read the tokens" in (daemon.folder / "log").read_text()
+    assert "Cannot read a file" in (daemon.folder / "log").read_text()
 
 
 def test_a_caller_that_asks_too_often_is_told_when_to_come_again(make_daemon):
