@@ -24,10 +24,16 @@ from sandboxd.detect.load import Pack, load_pack
 from sandboxd.errors import LoadError, Problem
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
+from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
+from sandboxd.http.card_keys import CardKeys
+from sandboxd.http.cards import Cards
 from sandboxd.http.doors import Doors
 from sandboxd.http.listeners import CannotListen, Listener, tcp_listener, unix_listener
+from sandboxd.http.pace import Pace
 from sandboxd.http.server import serve
 from sandboxd.http.settings import DoorSettings
+from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
+from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
@@ -137,10 +143,19 @@ async def _serve(config: Config) -> None:
     )
     tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
     async with open_host(config) as host:
-        gate = Gate(tokens, lambda: host.spawner.pid)
-        doors = Doors(host, gate, settings, __version__, checks={"store": host.store.check})
+        gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK))
+        keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
             listeners = list(_listeners(config, settings, stack))
+            doors = Doors(
+                host,
+                gate,
+                settings,
+                __version__,
+                checks={"store": host.store.check},
+                pace=Pace(config.limits.rate, config.limits.burst),
+                cards=_cards(config, keys, listeners),
+            )
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors)
                 nursery.start_soon(_watch_spawner, host)
@@ -158,6 +173,16 @@ async def _serve(config: Config) -> None:
     _log.info("stopped")
 
 
+def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener]) -> Cards:
+    limits = {
+        "max_tasks": config.limits.max_tasks,
+        "max_body_bytes": config.limits.max_body_bytes,
+        "requests_per_s": config.limits.rate,
+    }
+    tcp = next((listener for listener in listeners if listener.door == "tcp"), None)
+    return Cards(keys, config.card == "merged", config.public_url, tcp, limits)
+
+
 def _capabilities(config: Config) -> Capabilities:
     match config.tck:
         case "caps-off":
@@ -165,7 +190,7 @@ def _capabilities(config: Config) -> Capabilities:
         case "required-extension":
             return Capabilities(required_extensions=(TCK_REQUIRED,))
         case _:
-            return Capabilities()
+            return Capabilities(extended_card=True)
 
 
 async def _stop_on_signal(host: Host, doors: Doors) -> None:

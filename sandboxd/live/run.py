@@ -147,6 +147,7 @@ class TaskRun:
             if self._questions:
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
+                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.given_up, Ending("no-valid-answer"))
 
     async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
         await wait(what)

@@ -44,13 +44,15 @@ class Limits:
 class PromptRules:
     """How questions of this command are found and what happens when nobody answers.
 
-    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts.
+    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts. `max_invalid`: so
+    many answers to one prompt may not fit; one more, and the task fails.
     """
 
     detectors: tuple[str, ...] = ()
     timeout_s: int | None = None
     on_expiry: OnExpiry = "wait"
     max_prompts: int = 100
+    max_invalid: int = 20
 
 
 @attrs.frozen
