@@ -11,6 +11,7 @@ from sandboxd.live.clock import Clock
 from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.once import Once
 from sandboxd.runner.client import Spawner
+from sandboxd.schemas.judge import Judge
 from sandboxd.store.base import Store
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.view import TaskView
@@ -57,6 +58,7 @@ class Host:
     spawner: Spawner
     supervisor: Supervisor
     clock: Clock
+    judge: Judge
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def instance(self, instance_id: str) -> Instance:
