@@ -26,6 +26,21 @@ PROBLEM_TYPES: Final = f"https://{HITL_DOMAIN}/errors/"
 _GOOGLE: Final = "type.googleapis.com/google."
 _SPELLED_OUT: Final = 10  # problems in one message; the list beside it has them all
 _NOT_IN_03: Final = frozenset({-32008, -32009})  # A2A 0.3 has no such codes: an invalid request there
+# What the SDKs call the errors with these codes.
+_SDK_NAMES: Final = {
+    -32700: "JSONParseError",
+    -32600: "InvalidRequestError",
+    -32601: "MethodNotFoundError",
+    -32602: "InvalidParamsError",
+    -32001: "TaskNotFoundError",
+    -32002: "TaskNotCancelableError",
+    -32003: "PushNotificationNotSupportedError",
+    -32004: "UnsupportedOperationError",
+    -32005: "ContentTypeNotSupportedError",
+    -32007: "ExtendedAgentCardNotConfiguredError",
+    -32008: "ExtensionSupportRequiredError",
+    -32009: "VersionNotSupportedError",
+}
 
 
 @attrs.frozen
@@ -226,6 +241,14 @@ def to_rest(refusal: Refusal) -> tuple[int, dict[str, Any]]:
         status = 400  # a part's media type; the media type of the body itself is HTTP's own 415
     error = {"code": status, "status": row.http.name, "message": explain(refusal), "details": _details(refusal, row)}
     return status, {"error": error}
+
+
+def to_rest_03(refusal: Refusal) -> tuple[int, dict[str, Any]]:
+    """The same for A2A 0.3 over HTTP+JSON: its SDKs look for `type` and `message` at the top, newer ones for `error`."""
+    status, body = to_rest(refusal)
+    row = _row(refusal)
+    name = row.rpc.message if isinstance(refusal, _HITL) else _SDK_NAMES.get(row.rpc.code, "InternalError")
+    return status, {"type": name, "message": explain(refusal), **body}
 
 
 def to_problem(refusal: Refusal, *, instance_id: str) -> tuple[int, dict[str, Any]]:

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "prompts": "Show the questions that wait for an answer.",
     "answer": "Answer a question.",
     "check": "Check config, policies, packs, or one request.",
+    "conformance": "Drive any executor through the specs' scenarios.",
     "explain": "Say why a transcript's lines are questions, or not.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",
@@ -47,6 +48,7 @@ Exit codes:
   5 conflict: answered already, unknown, ended · 6 answer does not fit
   7 question expired · 8 still pending · 9 daemon unreachable · 130 interrupted
 \b
+Of `conformance`: 0 passed · 1 something failed · 2 could not run
 Of `run`: the program's own code · 128+n a signal ended it · 123 nobody answered
   124 its time was over · 125 refused, wrong usage or could not start
 """

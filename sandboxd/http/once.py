@@ -18,8 +18,7 @@ from sandboxd.a2a.extensions import IDEMPOTENCY
 from sandboxd.a2a.jsonrpc import id_of
 from sandboxd.a2a.jsontext import dump_json, parse_json
 from sandboxd.errors import MessageIdReused, Refusal
-from sandboxd.http.answers import style_of
-from sandboxd.http.doors import Doors, read_json
+from sandboxd.http.doors import Doors, current_speech, read_json
 from sandboxd.operations.host import Caller, Earlier
 from sandboxd.operations.once import Turn, identify
 from sandboxd.store.base import SendRecord, Told
@@ -27,6 +26,7 @@ from sandboxd.store.base import SendRecord, Told
 REPLAYED: Final = "Idempotent-Replayed"
 _SENDS: Final = ("message:send", "message:stream", "messages:send", "messages:stream")
 _CALLS: Final = ("SendMessage", "SendStreamingMessage", "message/send", "message/stream")
+_REFUSAL_MAX_BYTES: Final = 256 * 1024
 
 Respond = Callable[[Caller], Awaitable[quart.Response]]
 
@@ -103,17 +103,17 @@ async def _for_this_call(body: bytes) -> bytes:
 
 
 def _is_refusal(status: int, body: bytes) -> bool:
-    if status >= 400:
-        return True
-    return _is_rpc() and "error" in parse_json(body)
+    """Whether it is a refusal, and small enough to keep, as all of ours are."""
+    if len(body) > _REFUSAL_MAX_BYTES:
+        return False
+    return status >= 400 or (_is_rpc() and "error" in parse_json(body))
 
 
 def _is_rpc() -> bool:
-    return style_of(quart.request.path) == "rpc"
+    return current_speech().manner == "rpc"
 
 
 def _door(caller: Caller) -> str:
-    """How an answer here is spelled: by the style of the path, the version asked for, and the extensions besides this one."""
-    version = quart.request.headers.get("A2A-Version", "")
-    others = sorted(caller.extensions - {IDEMPOTENCY})
-    return " ".join([style_of(quart.request.path), version, *others])
+    """How an answer here is spelled: by the request's manner and version, and the extensions besides this one."""
+    speech = current_speech()
+    return " ".join([speech.manner, speech.version, *sorted(caller.extensions - {IDEMPOTENCY})])

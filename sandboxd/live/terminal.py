@@ -57,6 +57,9 @@ def unread_bytes(fd: int) -> int | None:
     """
     try:
         with _peer(fd) as peer:
+            poll = select.poll()
+            poll.register(peer, select.POLLIN)
+            poll.poll(0)  # the line discipline takes in what is on its way before it says that there is nothing to read
             (count,) = struct.unpack("i", fcntl.ioctl(peer, termios.FIONREAD, struct.pack("i", 0)))
     except OSError:
         return None

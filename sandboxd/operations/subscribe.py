@@ -7,16 +7,18 @@ from sandboxd.operations.host import Caller, Host
 from sandboxd.operations.stream import TaskStream
 
 
-async def subscribe(host: Host, caller: Caller, instance: str, task_id: str, *, after: int | None = None) -> TaskStream:
+async def subscribe(
+    host: Host, caller: Caller, instance: str, task_id: str, *, after: int | None = None, shows_ended: bool = False
+) -> TaskStream:
     """Follow a task until it is terminal, through every wait for its client.
 
     `after` N: first the task as it stood at sequence number N, then N+1 and so on, on a terminal task too; `CursorExpired`
-    when those are no longer on record.
+    when those are no longer on record. `shows_ended`: a terminal task is shown once instead of being refused (A2A 0.3).
     """
     view = await host.view(instance, task_id)
     assert view.state is not None
     if after is None:
-        if view.state.is_terminal:
+        if view.state.is_terminal and not shows_ended:
             why = f"cannot subscribe to task `{task_id}`: it is {view.state.value}; get it instead"
             raise UnsupportedOperation(why, facts={"taskId": task_id, "state": view.state.value})
         return TaskStream(host, caller, view, ends_at_interruption=False)

@@ -10,10 +10,12 @@ import trio
 
 from sandboxd.a2a.model import TaskState
 from sandboxd.errors import DeliveryFailed, PromptNotOpen
+from sandboxd.live import terminal
 from sandboxd.live.run import TaskRun
 from sandboxd.live.verdict import Ending
 from sandboxd.tasks.events import Answered, Asked, Closed
 from tests.live.stage import Stage, answer, open_stage
+from tests.runner.workshop import wait_until
 
 ASK_ON_INTERRUPT = """
 import signal, time
@@ -48,6 +50,13 @@ print(f"\\r\\nleft {left}\\r\\nSecond? [y/N] ", end="", flush=True)
 data = b""
 while not data.endswith(b"\\r"): data += os.read(0, 100000)
 print(f"\\r\\ngot {data!r}\\r\\n", end="", flush=True)
+"""
+READS_RAW_AND_ENDS = """
+import os, tty
+tty.setraw(0)
+print("Proceed? [y/N] ", end="", flush=True)
+os.read(0, 100)
+os._exit(3)
 """
 
 
@@ -151,15 +160,59 @@ async def test_the_answer_is_typed_once_with_the_enter_that_the_terminal_mode_ha
     for mode, wanted in (("tty.setraw(0)", b"got b'y\\r'"), ("", b"got b'y\\n'")):
         task_id, run = await stage.start(script.format(mode=mode))
         asked, _ = await stage.asked(task_id)
-        accepted = answer(run(), asked.envelope.prompt_id, "y")
+        living = run()
+        accepted = answer(living, asked.envelope.prompt_id, "y")
         await accepted.ticket.committed()
         with pytest.raises(PromptNotOpen) as twice:
-            answer(run(), asked.envelope.prompt_id, "y")
+            answer(living, asked.envelope.prompt_id, "y")
         await stage.ended(task_id)
 
         assert twice.value.facts["accepted_message_id"]
         assert wanted in await stage.output(task_id)
         assert sum(isinstance(stored.event, Answered) for stored in await stage.events(task_id)) == 1
+
+
+async def test_a_program_that_read_its_answer_and_ended_at_once_was_answered(stage: Stage, monkeypatch):
+    for script, adapter in (("read -r -p 'Proceed? [y/N] ' x; exit 3", "bash"), (READS_RAW_AND_ENDS, "python")):
+        task_id, run = await stage.start(script, adapter)
+        asked, _ = await stage.asked(task_id)
+        process = run()._process
+        typing = terminal.type_now
+
+        def type_and_be_slow(fd: int, data: bytes, typing=typing, process=process) -> int:
+            typed = typing(fd, data)
+            assert wait_until(lambda: not process.is_alive(), 5)
+            return typed
+
+        with monkeypatch.context() as patched:
+            patched.setattr(terminal, "type_now", type_and_be_slow)
+            answer(run(), asked.envelope.prompt_id, "y")
+        ended = await stage.ended(task_id)
+
+        assert ended.exit_code == 3
+        assert [type(stored.event) for stored in await stage.events(task_id)].count(Answered) == 1
+
+
+@pytest.mark.parametrize("mode", ["raw", "canonical"])
+async def test_a_program_that_died_before_the_first_key_was_not_answered(stage: Stage, monkeypatch, mode):
+    task_id, run = await stage.start(READS_RAW_AND_ENDS if mode == "raw" else "input('Proceed? [y/N] ')")
+    asked, _ = await stage.asked(task_id)
+    process = run()._process
+    typing = terminal.type_now
+
+    def type_too_late(fd: int, data: bytes) -> int:
+        os.kill(process.pid, signal.SIGKILL)
+        assert wait_until(lambda: not process.is_alive(), 5)
+        return typing(fd, data)
+
+    monkeypatch.setattr(terminal, "type_now", type_too_late)
+    with pytest.raises(DeliveryFailed) as failed:
+        answer(run(), asked.envelope.prompt_id, "y")
+    ended = await stage.ended(task_id)
+
+    assert failed.value.facts["prompt_open"] is False
+    assert (ended.reason, ended.signal) == ("signal", "SIGKILL")
+    assert Answered not in [type(stored.event) for stored in await stage.events(task_id)]
 
 
 async def test_a_run_without_input_mode_asks_nothing_even_on_a_terminal(tmp_path):

@@ -1,0 +1,1 @@
+"""Does that executor keep what the specs promise, seen from outside?"""

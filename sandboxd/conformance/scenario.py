@@ -1,0 +1,22 @@
+"""What is a scenario, and what does it need?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+
+from sandboxd.conformance.bench import Bench
+
+Need = Literal["prompt", "adapter", "example", "idempotency", "restart"]
+
+
+@attrs.frozen
+class Scenario:
+    """One question to a door. `needs`: without one of them it is skipped, with the reason."""
+
+    id: str
+    title: str
+    run: Callable[[Bench], None]
+    needs: tuple[Need, ...] = ()
