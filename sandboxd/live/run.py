@@ -16,7 +16,7 @@ import trio
 from sandboxd import logs, metrics
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.detect.detector import Detector
-from sandboxd.errors import PromptNotOpen
+from sandboxd.errors import Problem, PromptNotOpen
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
@@ -80,7 +80,13 @@ class TaskRun:
                 self._process.close()
             self._finish(status)
 
-    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+        """See `Questions.foreign_schema`."""
+        return self._questions.foreign_schema(prompt_id) if self._questions else None
+
+    def answer_nowait(
+        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+    ) -> Accepted:
         """See `Questions.answer_nowait`; a run that cannot ask has no open prompt."""
         if self._questions is None or self._ending is not None:
             raise (
@@ -90,7 +96,7 @@ class TaskRun:
                     "this run takes no answers: it was sent without `input_mode`", facts={"prompt_id": response.prompt_id}
                 )
             )
-        return self._questions.answer_nowait(response, message, principal)
+        return self._questions.answer_nowait(response, message, principal, misfits)
 
     def accepted_nowait(self, prompt_id: str) -> Accepted | None:
         """The answer that a prompt of this run got; whoever tells of it waits for its ticket first."""
