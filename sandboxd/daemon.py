@@ -102,7 +102,6 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             for instance in config.instances
         }
         try:
-<<<<<<< HEAD
             yield Host(
                 instances,
                 config.default_instance.id,
@@ -111,12 +110,10 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
                 spawner,
                 supervisor,
                 clock,
+                judge,
                 capabilities=_capabilities(config),
                 plays_scripts=config.tck is not None,
             )
-=======
-            yield Host(instances, config.default_instance.id, store, feed, spawner, supervisor, clock, judge)
->>>>>>> idem
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
                 await supervisor.stop()

@@ -81,12 +81,9 @@ class Host:
     spawner: Spawner
     supervisor: Supervisor
     clock: Clock
-<<<<<<< HEAD
+    judge: Judge
     capabilities: Capabilities = Capabilities()
     plays_scripts: bool = False
-=======
-    judge: Judge
->>>>>>> idem
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def instance(self, instance_id: str) -> Instance:
