@@ -114,6 +114,7 @@ async def extended_card(it: Call) -> Any:
     raise ExtendedCardNotConfigured(why) if it.codec.VERSION == "0.3" else UnsupportedOperation(why)
 
 
+STREAMS: tuple[Operation, ...] = (stream, subscribe)
 METHODS_10: Mapping[str, Operation] = {
     "SendMessage": send,
     "SendStreamingMessage": stream,
