@@ -114,7 +114,6 @@ def _is_rpc() -> bool:
 
 
 def _door(caller: Caller) -> str:
-    """How an answer here is spelled: by manner and version, and the extensions besides this one."""
+    """How an answer here is spelled: by the request's manner and version, and the extensions besides this one."""
     speech = current_speech()
-    others = sorted(caller.extensions - {IDEMPOTENCY})
-    return " ".join([speech.manner, speech.version, *others])
+    return " ".join([speech.manner, speech.version, *sorted(caller.extensions - {IDEMPOTENCY})])

@@ -56,9 +56,9 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     host.enter(caller, instance)
+    _check_extensions(host, caller)
     if caller.earlier is not None:
         return await _recall(host, caller, instance, caller.earlier)
-    _check_extensions(host, caller)
     message = request.message
     if host.plays_scripts:
         return await _play(host, caller, instance, request)
@@ -81,12 +81,6 @@ async def _accept(host: Host, caller: Caller, instance: str, request: SendReques
     return await host.supervisor.submit(caller.principal, event, view, run)
 
 
-async def _recall(host: Host, caller: Caller, instance: str, earlier: Earlier) -> TaskView:
-    """The task as the first of the equal requests saw it first: everything that follows from there is the same again."""
-    view = await host.view(caller, instance, earlier.task_id)
-    return await host.store.view_at(earlier.task_id, earlier.seq) or view
-
-
 async def _play(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     message = request.message
     caller.need("send", instance, "send a message")
@@ -94,8 +88,8 @@ async def _play(host: Host, caller: Caller, instance: str, request: SendRequest)
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     if message.task_id is None:
         return await scripted.begin(host, caller, instance, message)
-    view = await host.view(caller, instance, message.task_id)
-    _check_continues(view, message)
+    view = await _continued(host, caller, instance, message)
+    _check_not_ended(view)
     return await scripted.go_on(host, caller, view, message)
 
 
@@ -106,16 +100,21 @@ def _check_extensions(host: Host, caller: Caller) -> None:
         raise ExtensionSupportRequired(why, facts={"missing_extensions": missing})
 
 
+async def _recall(host: Host, caller: Caller, instance: str, earlier: Earlier) -> TaskView:
+    """The task as the first of the equal requests saw it first: everything that follows from there is the same again."""
+    view = await host.view(caller, instance, earlier.task_id)
+    return await host.store.view_at(earlier.task_id, earlier.seq) or view
+
+
 async def _take_again(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
     """The task, when it has that very message already: a retry changes nothing.
 
     No other message but an answer goes to a task that exists: nothing is ever typed that no question asked for.
     """
-    assert message.task_id is not None
-    view = await host.view(caller, instance, message.task_id)
-    if attrs.evolve(message, context_id=message.context_id or view.context_id) in view.history:
+    view = await _continued(host, caller, instance, message)
+    if attrs.evolve(message, context_id=view.context_id) in view.history:
         return view
-    _check_continues(view, message)
+    _check_not_ended(view)
     if view.state is not None and view.state.is_interrupted:
         at = f"message.metadata.{HITL_RESPONSE_FOR}"
         why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
@@ -123,12 +122,18 @@ async def _take_again(host: Host, caller: Caller, instance: str, message: Messag
     raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
 
 
-def _check_continues(view: TaskView, message: Message) -> None:
-    """Refuse a message whose context is another one's than its task's, or whose task has ended."""
-    assert view.state is not None
+async def _continued(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
+    """The task that a message belongs to; refused when its context is another one's."""
+    assert message.task_id is not None
+    view = await host.view(caller, instance, message.task_id)
     if message.context_id is not None and message.context_id != view.context_id:
         why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
         raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])
+    return view
+
+
+def _check_not_ended(view: TaskView) -> None:
+    assert view.state is not None
     if view.state.is_terminal:
         facts = {"taskId": view.task_id, "state": view.state.value}
         raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
