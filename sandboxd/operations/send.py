@@ -55,17 +55,18 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
-    host.instance(instance)
+    host.enter(caller, instance)
     _check_extensions(host, caller)
     if caller.earlier is not None:
-        return await _recall(host, instance, caller.earlier)
+        return await _recall(host, caller, instance, caller.earlier)
     message = request.message
     if host.plays_scripts:
         return await _play(host, caller, instance, request)
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await answer(host, caller, instance, message)
+    caller.need("send", instance, "send a message")
     if message.task_id is not None:
-        return await _take_again(host, instance, message)
+        return await _take_again(host, caller, instance, message)
     if request.wants_push:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
@@ -82,11 +83,12 @@ async def _accept(host: Host, caller: Caller, instance: str, request: SendReques
 
 async def _play(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     message = request.message
+    caller.need("send", instance, "send a message")
     if request.wants_push and not host.capabilities.push_notifications:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     if message.task_id is None:
         return await scripted.begin(host, caller, instance, message)
-    view = await _continued(host, instance, message)
+    view = await _continued(host, caller, instance, message)
     _check_not_ended(view)
     return await scripted.go_on(host, caller, view, message)
 
@@ -98,18 +100,18 @@ def _check_extensions(host: Host, caller: Caller) -> None:
         raise ExtensionSupportRequired(why, facts={"missing_extensions": missing})
 
 
-async def _recall(host: Host, instance: str, earlier: Earlier) -> TaskView:
+async def _recall(host: Host, caller: Caller, instance: str, earlier: Earlier) -> TaskView:
     """The task as the first of the equal requests saw it first: everything that follows from there is the same again."""
-    view = await host.view(instance, earlier.task_id)
+    view = await host.view(caller, instance, earlier.task_id)
     return await host.store.view_at(earlier.task_id, earlier.seq) or view
 
 
-async def _take_again(host: Host, instance: str, message: Message) -> TaskView:
+async def _take_again(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
     """The task, when it has that very message already: a retry changes nothing.
 
     No other message but an answer goes to a task that exists: nothing is ever typed that no question asked for.
     """
-    view = await _continued(host, instance, message)
+    view = await _continued(host, caller, instance, message)
     if attrs.evolve(message, context_id=view.context_id) in view.history:
         return view
     _check_not_ended(view)
@@ -120,10 +122,10 @@ async def _take_again(host: Host, instance: str, message: Message) -> TaskView:
     raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
 
 
-async def _continued(host: Host, instance: str, message: Message) -> TaskView:
+async def _continued(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
     """The task that a message belongs to; refused when its context is another one's."""
     assert message.task_id is not None
-    view = await host.view(instance, message.task_id)
+    view = await host.view(caller, instance, message.task_id)
     if message.context_id is not None and message.context_id != view.context_id:
         why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
         raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])

@@ -16,7 +16,7 @@ async def subscribe(
     when those are no longer on record. `shows_ended`: a terminal task is shown once instead of being refused (A2A 0.3).
     """
     check_streaming(host)
-    view = await host.view(instance, task_id)
+    view = await host.view(caller, instance, task_id)
     assert view.state is not None
     if after is None:
         if view.state.is_terminal and not shows_ended:
