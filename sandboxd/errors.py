@@ -128,6 +128,10 @@ class TooBusy(Refusal):
     fault = Fault.OURS
 
 
+class RateLimited(Refusal):
+    """The caller asks more often than it may; the same request can succeed later. `facts`: `retry_after_s`."""
+
+
 class NotReady(Refusal):
     """The daemon starts, stops, or its store cannot be written."""
 
@@ -160,6 +164,20 @@ class DeliveryFailed(Refusal):
     """The answer was valid and could not be typed (502 / -32012). `facts`: `prompt_id`, `prompt_open`."""
 
     fault = Fault.OURS
+
+
+class MessageIdMalformed(Refusal):
+    """With idempotency/v1 a message id must be a UUID, and this one is none."""
+
+
+class MessageIdReused(Refusal):
+    """The message id was used for another request before (idempotency/v1); `facts`: `stored_hash`, `request_hash`."""
+
+
+class CursorExpired(Refusal):
+    """The events after that number are no longer on record; `facts`: `first`, the first number to replay from."""
+
+    fault = Fault.STALE
 
 
 class LoadError(Exception):

@@ -2,11 +2,13 @@
 
 Under systemd (stderr is the journal) a line begins with its priority as `<N>` (sd-daemon(3)) and has no time, since the
 journal has one. Text from a task, a client or a prompt is data here too: control and bidi characters are escaped, so nobody
-can forge a line or move a cursor. A traceback is one more value on the same line.
+can forge a line or move a cursor. A traceback is one more value on the same line. A line that cannot be written (its disk is
+full, its reader is gone) is lost: whoever wanted to say something goes on with its work.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import unicodedata
@@ -33,7 +35,7 @@ def configure(*, level: str = "info", stream: TextIO | None = None, journal: boo
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(target),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Unfailing(target))),
         cache_logger_on_first_use=False,  # tests and `configure` after import must reach loggers that exist already
     )
 
@@ -70,6 +72,21 @@ def _escape(char: str) -> str:
     if unicodedata.category(char)[0] == "C" or unicodedata.category(char) in ("Zl", "Zp"):
         return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
     return char
+
+
+class _Unfailing:
+    """A stream that never raises."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class _PlainLine:

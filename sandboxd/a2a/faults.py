@@ -26,6 +26,21 @@ PROBLEM_TYPES: Final = f"https://{HITL_DOMAIN}/errors/"
 _GOOGLE: Final = "type.googleapis.com/google."
 _SPELLED_OUT: Final = 10  # problems in one message; the list beside it has them all
 _NOT_IN_03: Final = frozenset({-32008, -32009})  # A2A 0.3 has no such codes: an invalid request there
+# What the SDKs call the errors with these codes.
+_SDK_NAMES: Final = {
+    -32700: "JSONParseError",
+    -32600: "InvalidRequestError",
+    -32601: "MethodNotFoundError",
+    -32602: "InvalidParamsError",
+    -32001: "TaskNotFoundError",
+    -32002: "TaskNotCancelableError",
+    -32003: "PushNotificationNotSupportedError",
+    -32004: "UnsupportedOperationError",
+    -32005: "ContentTypeNotSupportedError",
+    -32007: "ExtendedAgentCardNotConfiguredError",
+    -32008: "ExtensionSupportRequiredError",
+    -32009: "VersionNotSupportedError",
+}
 
 
 @attrs.frozen
@@ -63,7 +78,8 @@ class Row:
     dialect: Dialect
 
 
-# Codes beside those of JSON-RPC and A2A: -32010 … -32012 are hitl-prompt/v1's, -32029 is the reference's for quotas.
+# Codes beside those of JSON-RPC and A2A: -32010 … -32012 are hitl-prompt/v1's, -32422 is idempotency/v1's,
+# -32029 is the reference's for quotas.
 TABLE: Final[dict[type[Refusal], Row]] = {
     errors.InvalidJson: Row(
         rpc=Rpc(-32700, "Invalid JSON payload"),
@@ -160,6 +176,11 @@ TABLE: Final[dict[type[Refusal], Row]] = {
         http=Http(429, "RESOURCE_EXHAUSTED", "TOO_BUSY"),
         dialect=Dialect(429, "host.too_busy", "A bound of this host is reached"),
     ),
+    errors.RateLimited: Row(
+        rpc=Rpc(-32029, "Too many requests"),
+        http=Http(429, "RESOURCE_EXHAUSTED", "RATE_LIMITED"),
+        dialect=Dialect(429, "request.rate_limited", "Too many requests"),
+    ),
     errors.NotReady: Row(
         rpc=Rpc(-32603, "Internal error"),
         http=Http(503, "UNAVAILABLE", "NOT_READY"),
@@ -184,6 +205,21 @@ TABLE: Final[dict[type[Refusal], Row]] = {
         rpc=Rpc(-32012, "hitl_delivery_failed"),
         http=Http(502, "UNAVAILABLE", "HITL_DELIVERY_FAILED"),
         dialect=Dialect(502, "hitl_delivery_failed", "Answer could not be delivered"),
+    ),
+    errors.MessageIdMalformed: Row(
+        rpc=Rpc(-32602, "Message id is malformed"),
+        http=Http(400, "INVALID_ARGUMENT", "IDEMPOTENCY_MESSAGE_ID_MALFORMED"),
+        dialect=Dialect(400, "idempotency.message_id_malformed", "Message id is malformed"),
+    ),
+    errors.MessageIdReused: Row(
+        rpc=Rpc(-32422, "Message id was used for another request"),
+        http=Http(422, "FAILED_PRECONDITION", "IDEMPOTENCY_KEY_REUSED"),
+        dialect=Dialect(422, "idempotency.key_reused", "Message id was used for another request"),
+    ),
+    errors.CursorExpired: Row(
+        rpc=Rpc(-32602, "Cursor has expired"),
+        http=Http(410, "OUT_OF_RANGE", "CURSOR_EXPIRED"),
+        dialect=Dialect(410, "cursor.expired", "Cursor has expired"),
     ),
 }
 _TERMINAL: Final = frozenset(state.value for state in TaskState if state.is_terminal)
@@ -210,6 +246,14 @@ def to_rest(refusal: Refusal) -> tuple[int, dict[str, Any]]:
         status = 400  # a part's media type; the media type of the body itself is HTTP's own 415
     error = {"code": status, "status": row.http.name, "message": explain(refusal), "details": _details(refusal, row)}
     return status, {"error": error}
+
+
+def to_rest_03(refusal: Refusal) -> tuple[int, dict[str, Any]]:
+    """The same for A2A 0.3 over HTTP+JSON: its SDKs look for `type` and `message` at the top, newer ones for `error`."""
+    status, body = to_rest(refusal)
+    row = _row(refusal)
+    name = row.rpc.message if isinstance(refusal, _HITL) else _SDK_NAMES.get(row.rpc.code, "InternalError")
+    return status, {"type": name, "message": explain(refusal), **body}
 
 
 def to_problem(refusal: Refusal, *, instance_id: str) -> tuple[int, dict[str, Any]]:

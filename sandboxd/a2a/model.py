@@ -129,7 +129,9 @@ class ArtifactUpdate:
     metadata: Metadata | None = None
 
 
-StreamItem = Task | StatusUpdate | ArtifactUpdate
+Reply = Task | Message  # what a send is answered with; no command of ours is answered with a bare message
+TaskNews = Task | StatusUpdate | ArtifactUpdate
+StreamItem = TaskNews | Message
 
 
 @attrs.frozen

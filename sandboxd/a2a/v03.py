@@ -1,59 +1,99 @@
 """How does A2A 0.3 spell messages, tasks and their news?
 
-The kind-tagged JSON of 0.3, as the `messages:send` dialect speaks it: lower-case states, `final` at the end of a turn, and the
-outcome's `fail_kind`, `exit_code` and `summary` beside the state. Parts come in tagged with `kind`, tagged with `type`, or
-with no tag at all; whatever else differs between those clients is read tolerantly too. `hide` as in `v10`.
+Read here is every spelling of 0.3: parts tagged with `kind`, with `type` or not at all, and the ProtoJSON of 0.3's HTTP
+binding (`request`, `content`, `ROLE_USER`), in camelCase and in snake_case. Written is the kind-tagged JSON of JSON-RPC and of
+the `messages:send` dialect: lower-case states, `final` at the end of a turn, and the outcome's `fail_kind`, `exit_code` and
+`summary` beside the state. `v03proto` writes the other spelling. `hide` as in `v10`.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
+from sandboxd.a2a import v10
 from sandboxd.a2a.fields import Fields, refuse
 from sandboxd.a2a.model import (
     Artifact,
     ArtifactUpdate,
+    ListRequest,
     Message,
     Part,
+    Reply,
     Role,
     SendRequest,
     StatusUpdate,
     StreamItem,
     Task,
+    TaskPage,
+    TaskState,
     TaskStatus,
 )
+from sandboxd.a2a.versions import Version
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import Problem
 
+VERSION: Final[Version] = "0.3"
 NOTHING_HIDDEN: Final[frozenset[str]] = frozenset()
 
-_ROLES: Final[dict[str, Role]] = {"user": "user", "ROLE_USER": "user"}  # clients of 0.3's HTTP binding send the second
+PAGE_SIZE: Final = 25  # the dialect's
+_ROLES: Final[dict[str, Role]] = {"user": "user", "ROLE_USER": "user"}
+_STATES: Final = {state.value: state for state in TaskState}
 _BESIDE_THE_STATE: Final = ("fail_kind", "exit_code", "summary")
 _CONTENTS: Final = ("text", "data", "file", "raw", "url")
 
 
-def decode_send(body: Any) -> SendRequest:
-    """The body of `messages:send`; `InvalidParams` names every field that is wrong.
+# `{id, historyLength?, metadata?}` in both versions.
+decode_get = v10.decode_get
+decode_cancel = v10.decode_cancel
+decode_subscribe = v10.decode_subscribe
 
-    `historyLength` 0 means all: 0.3 clients send it for "not set". Without `blocking` a call blocks.
+
+def decode_send(body: Any) -> SendRequest:
+    """`message/send`, `message/stream` and the dialect's sends; `InvalidParams` names every field that is wrong.
+
+    `historyLength` 0 means all: 0.3 clients send it for "not set". Without `blocking` a call blocks, except in ProtoJSON, which
+    leaves `false` out.
     """
     problems: list[Problem] = []
     request = Fields(body, "", problems)
-    message = request.child("message")
-    request.required("message", message)
-    configuration = request.child("configuration") or Fields({}, "configuration", problems)
+    name = "request" if request.take("message") is None and request.take("request") is not None else "message"
+    message = request.child(name)
+    request.required(name, message)
+    configuration = request.child("configuration")
+    chosen = configuration or Fields({}, "configuration", problems)
+    is_proto = message is not None and _is_proto(message)
+    blocking = chosen.flag("blocking")
     made = SendRequest(
-        message=_message(message) if message else Message("", "user", ()),
-        return_immediately=configuration.flag("blocking") is False,
-        history_length=configuration.integer("historyLength", 0) or None,
-        accepted_output_modes=configuration.texts("acceptedOutputModes"),
-        wants_push=configuration.child("pushNotificationConfig") is not None,
+        message=_message(message, is_proto=is_proto) if message else Message("", "user", ()),
+        return_immediately=not blocking if blocking is not None else (is_proto and configuration is not None),
+        history_length=chosen.integer("historyLength", 0) or None,
+        accepted_output_modes=chosen.texts("acceptedOutputModes"),
+        wants_push=any(chosen.child(key) is not None for key in ("pushNotificationConfig", "pushNotification")),
         metadata=request.mapping("metadata"),
     )
     refuse("take the message", problems)
     return made
+
+
+def decode_list(params: Any) -> ListRequest:
+    """The dialect's list: `limit`, `cursor`, `state` and `contextId`, with artifacts left out."""
+    problems: list[Problem] = []
+    request = Fields(params, "", problems)
+    limit = request.integer("limit", 1, 100)
+    made = ListRequest(
+        context_id=request.identifier("contextId"),
+        state=request.enum("state", _STATES, {}),
+        page_size=PAGE_SIZE if limit is None else limit,
+        page_token=request.text("cursor") or "",
+    )
+    refuse("list tasks", problems)
+    return made
+
+
+decode_list_query = decode_list  # numbers are read from text as they are
 
 
 def encode_task(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
@@ -76,6 +116,8 @@ def encode_stream_item(item: StreamItem, *, hide: frozenset[str] = NOTHING_HIDDE
     match item:
         case Task():
             return encode_task(item, hide=hide)
+        case Message():
+            return encode_message(item, hide=hide)
         case StatusUpdate():
             spelled = {
                 "kind": "status-update",
@@ -99,6 +141,16 @@ def encode_stream_item(item: StreamItem, *, hide: frozenset[str] = NOTHING_HIDDE
             assert_never(item)
 
 
+def encode_send_response(reply: Reply, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+    """The result of a send: the task or the message itself."""
+    return encode_stream_item(reply, hide=hide)
+
+
+def encode_task_page(page: TaskPage, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+    """The dialect's list: `next_cursor` only where more follows."""
+    return _with({"tasks": [encode_task(task, hide=hide) for task in page.tasks]}, next_cursor=page.next_page_token)
+
+
 def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
     """A Message."""
     return _with(
@@ -112,11 +164,16 @@ def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -
     )
 
 
-def _message(fields: Fields) -> Message:
+def _is_proto(message: Fields) -> bool:
+    """Whether the message is in ProtoJSON, where parts have no tag and stand in `content`."""
+    return message.take("parts") is None and message.take("content") is not None
+
+
+def _message(fields: Fields, *, is_proto: bool) -> Message:
     return Message(
         message_id=fields.required("messageId", fields.identifier("messageId")) or "",
-        role=fields.required("role", fields.enum("role", _ROLES, {})) or "user",
-        parts=tuple(_part(part) for part in fields.children("parts")),
+        role=fields.required("role", fields.enum("role", _ROLES, {1: "user"})) or "user",
+        parts=tuple(_part(part, is_proto=is_proto) for part in fields.children("content" if is_proto else "parts")),
         context_id=fields.token("contextId"),
         task_id=fields.identifier("taskId"),
         metadata=fields.mapping("metadata"),
@@ -125,15 +182,16 @@ def _message(fields: Fields) -> Message:
     )
 
 
-def _part(fields: Fields) -> Part:
+def _part(fields: Fields, *, is_proto: bool) -> Part:
     metadata = fields.mapping("metadata")
     match _kind(fields):
         case "text":
             return Part("text", _string(fields, "text"), None, _media_type(fields), metadata)
         case "data":
-            if not fields.has("data"):
-                fields.problem("data", "is required")
-            return Part("data", fields.take("data"), None, _media_type(fields), metadata)
+            holder = (fields.child("data") if is_proto else None) or fields
+            if not holder.has("data"):
+                holder.problem("data", "is required")
+            return Part("data", holder.take("data"), None, _media_type(fields), metadata)
         case "file":
             file = fields.child("file")
             if file is None:
@@ -171,10 +229,21 @@ def _file(fields: Fields, name: str | None, metadata: Mapping[str, Any] | None) 
         fields.own_problem("needs exactly one of `bytes` and `uri`")
         return Part("text", "")
     if present[0] in ("bytes", "fileWithBytes", "raw"):
-        return Part("raw", fields.base64(present[0]), name, _media_type(fields), metadata)
+        data = fields.base64(present[0])
+        if present[0] == "fileWithBytes" and data is not None:
+            data = _unwrapped(data)
+        return Part("raw", data, name, _media_type(fields), metadata)
     url = fields.text(present[0])
     fields.required(present[0], url)
     return Part("url", url, name, _media_type(fields), metadata)
+
+
+def _unwrapped(data: bytes) -> bytes:
+    """0.3's SDKs put base64 text into the proto's bytes, which ProtoJSON then spells in base64 again."""
+    try:
+        return base64.b64decode(data, validate=True)
+    except binascii.Error:
+        return data
 
 
 def _string(fields: Fields, name: str) -> str:

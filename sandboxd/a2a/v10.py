@@ -22,6 +22,7 @@ from sandboxd.a2a.model import (
     Message,
     Part,
     PartKind,
+    Reply,
     Role,
     SendRequest,
     StatusUpdate,
@@ -31,9 +32,11 @@ from sandboxd.a2a.model import (
     TaskState,
     TaskStatus,
 )
+from sandboxd.a2a.versions import Version
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import Problem
 
+VERSION: Final[Version] = "1.0"
 NOTHING_HIDDEN: Final[frozenset[str]] = frozenset()
 
 _STATES: Final = {
@@ -136,9 +139,9 @@ def encode_task(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[st
     return _with(spelled, metadata=_free(task.metadata))
 
 
-def encode_send_response(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+def encode_send_response(reply: Reply, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
     """`SendMessageResponse` (§3.2.3)."""
-    return {"task": encode_task(task, hide=hide)}
+    return encode_stream_item(reply, hide=hide)
 
 
 def encode_stream_item(item: StreamItem, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
@@ -146,6 +149,8 @@ def encode_stream_item(item: StreamItem, *, hide: frozenset[str] = NOTHING_HIDDE
     match item:
         case Task():
             return {"task": encode_task(item, hide=hide)}
+        case Message():
+            return {"message": encode_message(item, hide=hide)}
         case StatusUpdate():
             spelled = {"taskId": item.task_id, "contextId": item.context_id, "status": _encode_status(item.status, hide)}
             return {"statusUpdate": _with(spelled, metadata=_free(item.metadata))}

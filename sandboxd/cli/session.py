@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, OUTCOME
-from sandboxd.a2a.model import ArtifactUpdate, Message, Part, StatusUpdate, StreamItem, Task, TaskState, TaskStatus
+from sandboxd.a2a.model import ArtifactUpdate, Message, Part, StatusUpdate, Task, TaskNews, TaskState, TaskStatus
 from sandboxd.cli.ask import InputEnded, LineFull, forget_typed, interpret, question_lines, read_line
 from sandboxd.cli.console import STATE_STYLES, Console
 from sandboxd.cli.exits import Exit, signal_exit
@@ -85,7 +85,7 @@ class Session:
                 nursery.cancel_scope.cancel()
         return self._end(trio.current_time() - began)
 
-    def _on_news(self, seq: int, item: StreamItem, nursery: trio.Nursery) -> None:
+    def _on_news(self, seq: int, item: TaskNews, nursery: trio.Nursery) -> None:
         if isinstance(item, ArtifactUpdate):
             self._on_output(seq, item)
             return

@@ -85,6 +85,8 @@ def _open(path: Path, schema: Schema) -> _Opened:
             writing = connect(path)
             undo.callback(writing.close)
             check_belongs(writing, schema)
+            # Only a file without tables takes it: then space can be given back piece by piece, later.
+            writing.execute("PRAGMA auto_vacuum = INCREMENTAL")
             (mode,) = writing.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise DatabaseUnavailable("its file system cannot hold a write-ahead log (shared memory is needed)")

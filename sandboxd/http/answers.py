@@ -1,14 +1,14 @@
 """How is a value, or a refusal, put into an HTTP answer?
 
-Three styles of refusal, told by the path: JSON-RPC error objects, google.rpc.Status (A2A 1.0 over HTTP+JSON) and problem
-documents (the `messages:send` dialect). JSON-RPC refusals are HTTP 200, except those of the HTTP layer itself (A2A leaves it
-open; SDK clients give up on anything else).
+Refusals are spelled as the request speaks (`manners`): JSON-RPC error objects, google.rpc.Status (A2A 1.0 over HTTP+JSON), the
+same with 0.3's own members beside it, and problem documents (the `messages:send` dialect). JSON-RPC refusals are HTTP 200,
+except those of the HTTP layer itself (A2A leaves it open; SDK clients give up on anything else).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, assert_never
+from typing import Any, Final, assert_never
 
 import quart
 from werkzeug.exceptions import HTTPException
@@ -17,6 +17,7 @@ from sandboxd import errors
 from sandboxd.a2a import faults, jsonrpc
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.errors import Internal, MethodNotFound, NotReady, Refusal
+from sandboxd.http.manners import Speech
 from sandboxd.logs import logger
 from sandboxd.store.base import StoreUnavailable
 
@@ -24,24 +25,8 @@ JSON: Final = "application/json"
 A2A_JSON: Final = "application/a2a+json"
 PROBLEM: Final = "application/problem+json"
 
-Style = Literal["rpc", "rest", "problem"]
-
-_HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge)
+_HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge, errors.RateLimited)
 _log = logger(__name__)
-
-
-def style_of(path: str) -> Style:
-    """How refusals are spelled below that path."""
-    steps = path.strip("/").split("/")
-    if steps[0] == "agents" and len(steps) > 1:
-        steps = steps[2:] or [""]
-    match steps[0]:
-        case "" | "rpc":
-            return "rpc"
-        case "messages:send" | "v1":
-            return "problem"
-        case _:
-            return "rest"
 
 
 def instance_of(path: str) -> str:
@@ -59,41 +44,64 @@ def answer(
     return made
 
 
+def wants_a2a_json(request: quart.Request) -> bool:
+    """Whether the answer's media type is `application/a2a+json` (A2A 1.0 §11.1): only for a client that named it."""
+    named = f"{request.headers.get('Accept', '')},{request.headers.get('Content-Type', '')}".lower()
+    return A2A_JSON in named
+
+
 def refusal_answer(
-    refusal: Refusal, style: Style, path: str, *, call_id: jsonrpc.CallId = None, status: int | None = None
+    refusal: Refusal, speech: Speech, path: str, *, call_id: jsonrpc.CallId = None, status: int | None = None
 ) -> quart.Response:
-    """A refusal as an HTTP answer; `status` where HTTP has a finer one than the table."""
-    usual, media_type, body = refusal_body(refusal, style, path, call_id=call_id, status=status)
+    """A refusal as an answer to the current request; `status` where HTTP has a finer one than the table."""
+    usual, media_type, body = refusal_body(refusal, speech, path, call_id=call_id, status=status)
+    if speech.manner == "rest" and wants_a2a_json(quart.request):
+        media_type = A2A_JSON
     made = quart.Response(body, usual, content_type=media_type)
     if isinstance(refusal, errors.Unauthenticated):
         made.headers["WWW-Authenticate"] = 'Bearer realm="sandboxd"'
     if isinstance(refusal, errors.TooBusy | NotReady):
         made.headers["Retry-After"] = "1"
+    if isinstance(refusal, errors.RateLimited):
+        made.headers["Retry-After"] = str(refusal.facts["retry_after_s"])
     if isinstance(refusal, errors.RangeNotSatisfiable):
         made.headers["Content-Range"] = f"bytes */{refusal.facts['size']}"
     return made
 
 
 def refusal_body(
-    refusal: Refusal, style: Style, path: str, *, call_id: jsonrpc.CallId = None, status: int | None = None
+    refusal: Refusal, speech: Speech, path: str, *, call_id: jsonrpc.CallId = None, status: int | None = None
 ) -> tuple[int, str, bytes]:
     """The status, the media type and the body of a refusal."""
-    match style:
+    usual, media_type, body = _spelled(refusal, speech, path, call_id)
+    if status is not None and "error" in body and speech.manner != "rpc":
+        body["error"]["code"] = status
+    if status is not None and speech.manner == "dialect":
+        body["status"] = status
+    return status or usual, media_type, dump_json(body)
+
+
+def refusal_json(refusal: Refusal, speech: Speech, path: str) -> dict[str, Any]:
+    """The body of a refusal, for a stream that has begun."""
+    return _spelled(refusal, speech, path, None)[2]
+
+
+def _spelled(refusal: Refusal, speech: Speech, path: str, call_id: jsonrpc.CallId) -> tuple[int, str, dict[str, Any]]:
+    match speech.manner:
         case "rpc":
             usual = faults.to_rest(refusal)[0] if isinstance(refusal, _HTTP_LAYER) else 200
-            return status or usual, JSON, dump_json(jsonrpc.failure(call_id, refusal, version="1.0"))
+            return usual, JSON, jsonrpc.failure(call_id, refusal, version=speech.version)
         case "rest":
             usual, body = faults.to_rest(refusal)
-            if status is not None:
-                body["error"]["code"] = status
-            return status or usual, JSON, dump_json(body)
-        case "problem":
+            return usual, JSON, body
+        case "rest03":
+            usual, body = faults.to_rest_03(refusal)
+            return usual, JSON, body
+        case "dialect":
             usual, body = faults.to_problem(refusal, instance_id=instance_of(path))
-            if status is not None:
-                body["status"] = status
-            return status or usual, PROBLEM, dump_json(body)
+            return usual, PROBLEM, body
         case _:
-            assert_never(style)
+            assert_never(speech.manner)
 
 
 def as_refusal(error: Exception) -> tuple[Refusal, int | None]:

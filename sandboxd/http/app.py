@@ -1,6 +1,6 @@
 """Which path leads where, and who may go there?
 
-The one route table: method, path, handler, who gets in (`OPEN`, `KNOWN`), and which A2A version the path speaks. Every row
+The one route table: method, path, handler, who gets in (`OPEN`, `KNOWN`), and which A2A versions the path speaks. Every row
 stands twice, at the root for the default instance and below `/agents/{instance}`. The order for each request: the version's
 gate, then credentials, then parameters, then the operation; all of it before the first header.
 """
@@ -13,16 +13,20 @@ from typing import Any, Final, Literal
 import attrs
 import quart
 from quart_trio import QuartTrio
+from werkzeug.routing import BaseConverter
 
 from sandboxd.a2a import versions
 from sandboxd.a2a.extensions import activated
 from sandboxd.a2a.jsonrpc import CallId, id_of
+from sandboxd.a2a.versions import Version
 from sandboxd.errors import Refusal, VersionNotSupported
-from sandboxd.http import artifacts, compat, jsonrpc, ops, rest
-from sandboxd.http.answers import JSON, as_refusal, refusal_answer, style_of
-from sandboxd.http.auth import ANYONE, PEER
-from sandboxd.http.doors import Doors, read_json
+from sandboxd.http import artifacts, card_routes, compat, jsonrpc, ops, rest
+from sandboxd.http.answers import JSON, as_refusal, refusal_answer
+from sandboxd.http.auth import NOBODY, PEER
+from sandboxd.http.doors import Doors, current_speech, read_json
 from sandboxd.http.edge import Edge
+from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, Speech, said_in
+from sandboxd.http.once import act_once
 from sandboxd.operations.host import Caller
 
 Handler = Callable[..., Awaitable[quart.Response]]
@@ -31,40 +35,66 @@ OPEN: Final[Access] = "open"
 KNOWN: Final[Access] = "known"
 
 
+BOTH: Final = versions.SERVED
+NEW: Final[tuple[Version, ...]] = ("1.0",)
+OLD: Final[tuple[Version, ...]] = ("0.3",)
+
+
 @attrs.frozen
 class Route:
-    """One row of the table; `speaks` None: the path is none of A2A's, so it has no version."""
+    """One row of the table; `speaks` empty: the path is none of A2A's, so no version is asked for."""
 
     methods: str
     path: str
     handler: Handler
     access: Access
-    speaks: versions.Version | None = None
+    speaks: tuple[Version, ...] = ()
 
 
 def routes() -> tuple[Route, ...]:
     """The table of every instance."""
-    task, push = "/tasks/<ref>", "/tasks/<ref>/pushNotificationConfigs"
+    task = "/tasks/<ref>"
     return (
-        Route("POST", "/", jsonrpc.call, KNOWN, "1.0"),
-        Route("POST", "/rpc", jsonrpc.call, KNOWN, "1.0"),
-        Route("POST", "/message:send", rest.send_message, KNOWN, "1.0"),
-        Route("POST", "/message:stream", rest.stream_message, KNOWN, "1.0"),
-        Route("GET", "/tasks", rest.tasks, KNOWN, "1.0"),
-        Route("GET", task, rest.read_task, KNOWN, "1.0"),
-        Route("POST", task, rest.act_on_task, KNOWN, "1.0"),
-        Route("GET POST", push, rest.push_configs, KNOWN, "1.0"),
-        Route("GET DELETE", f"{push}/<config>", rest.push_configs, KNOWN, "1.0"),
-        Route("GET", "/extendedAgentCard", rest.extended_card, KNOWN, "1.0"),
-        Route("GET", "/.well-known/agent-card.json", rest.agent_card, OPEN),
-        Route("GET", f"{task}/artifacts/<artifact_id>", artifacts.artifact, KNOWN),
-        Route("POST", "/messages:send", compat.send_message, KNOWN, "0.3"),
-        Route("POST", "/v1/messages:send", compat.send_message, KNOWN, "0.3"),
-        Route("GET", f"/v1{task}", compat.read_task, KNOWN, "0.3"),
-        Route("POST", f"/v1{task}", compat.act_on_task, KNOWN, "0.3"),
-        Route("POST", f"/v1{task}/cancel", compat.cancel_task, KNOWN, "0.3"),
-        Route("GET", f"/v1{task}/artifacts", compat.artifacts, KNOWN, "0.3"),
-        Route("GET", f"/v1{task}/artifacts/<artifact_id>", artifacts.artifact, KNOWN),
+        Route("POST", "/", jsonrpc.call, KNOWN, BOTH),
+        Route("POST", "/rpc", jsonrpc.call, KNOWN, BOTH),
+        Route("POST", "/v1", jsonrpc.call, KNOWN, OLD),
+        Route("POST", "/v1/rpc", jsonrpc.call, KNOWN, OLD),
+        *_a2a("", BOTH),
+        *_a2a("/v1", OLD),
+        *_a2a("/<tenant:tenant>", NEW),  # a2a.proto: a client copies it from the card; ours names none, and any is taken
+        Route("GET", "/v1/card", rest.extended_card, KNOWN, OLD),
+        Route("GET", "/.well-known/agent-card.json", card_routes.agent_card, OPEN),
+        Route("GET", "/.well-known/agent.json", card_routes.old_agent_card, OPEN),
+        Route("GET", "/.well-known/jwks.json", card_routes.jwks, OPEN),
+        Route("GET", "/schemas/<path:name>", card_routes.schema, OPEN),
+        *(
+            Route(methods, f"{under}{path}", handler, KNOWN, speaks)
+            for under in ("", "/v1")
+            for methods, path, handler, speaks in (
+                ("POST", "/messages:send", compat.send_message, OLD),
+                ("POST", "/messages:stream", rest.stream_message, OLD),
+                ("POST", f"{task}/cancel", compat.cancel_task, OLD),
+                ("GET", f"{task}/subscribe", compat.subscribe, OLD),
+                ("GET", f"{task}/artifacts", compat.artifacts, ()),
+                ("GET", f"{task}/artifacts/<artifact_id>", artifacts.artifact, ()),
+            )
+        ),
+    )
+
+
+def _a2a(under: str, speaks: tuple[Version, ...]) -> tuple[Route, ...]:
+    """A2A over HTTP+JSON, below a prefix."""
+    task = f"{under}/tasks/<ref>"
+    push = f"{task}/pushNotificationConfigs"
+    return (
+        Route("POST", f"{under}/message:send", rest.send_message, KNOWN, speaks),
+        Route("POST", f"{under}/message:stream", rest.stream_message, KNOWN, speaks),
+        Route("GET", f"{under}/tasks", rest.tasks, KNOWN, speaks),
+        Route("GET", task, rest.read_task, KNOWN, speaks),
+        Route("POST", task, rest.act_on_task, KNOWN, speaks),
+        Route("GET POST", push, rest.push_configs, KNOWN, speaks),
+        Route("GET DELETE", f"{push}/<config>", rest.push_configs, KNOWN, speaks),
+        Route("GET", f"{under}/extendedAgentCard", rest.extended_card, KNOWN, speaks),
     )
 
 
@@ -84,6 +114,7 @@ def make_app(doors: Doors) -> Edge:
     app.config["MAX_CONTENT_LENGTH"] = None  # the edge counts
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
+    app.url_map.converters["tenant"] = _Tenant
     for route in host_routes():
         _add(app, doors, route, "")
     for route in routes():
@@ -94,35 +125,58 @@ def make_app(doors: Doors) -> Edge:
 
 
 def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
-    async def view(instance: str = doors.host.default_instance, **where: str) -> quart.Response:
-        if route.speaks is not None:
-            _check_version(route.speaks)
-        principal = ANYONE if route.access == OPEN else doors.gate.admit(PEER.get(), quart.request.headers)
-        caller = Caller(principal, _activated())
-        return await route.handler(doors, caller, instance, **where)
+    async def view(instance: str = doors.host.default_instance, tenant: str = "", **where: str) -> quart.Response:
+        speech = current_speech()
+        if route.speaks:
+            _check_version(speech, route.speaks)
+        peer = PEER.get()
+        known = NOBODY if route.access == OPEN else doors.gate.admit(peer, quart.request.headers)
+        quart.g.is_admitted = True
+        if route.access == KNOWN:
+            doors.pace.take(known.principal)
+        caller = Caller(known.principal, _activated(), known.grants, peer.door)
+
+        async def respond(caller: Caller) -> quart.Response:
+            try:
+                return await route.handler(doors, caller, instance, **where)
+            except Exception as error:
+                return await _refuse(error)
+
+        made = await act_once(doors, caller, instance, respond)
+        if route.speaks:
+            made.headers[versions.HEADER] = speech.version
+            made.headers["Vary"] = f"{versions.HEADER}, {EXTENSIONS}, {EXTENSIONS_03}, Accept"
+        return made
 
     path = prefix + route.path
     methods = route.methods.split()
     app.add_url_rule(path, f"{route.methods} {path}", view, methods=methods, provide_automatic_options=False)
 
 
-def _check_version(speaks: versions.Version) -> None:
-    said = quart.request.headers.getlist(versions.HEADER)
-    asked = [value for name, value in quart.request.args.items(multi=True) if name.lower() == versions.HEADER.lower()]
-    versions.negotiate(said, asked, served=(speaks,))
+class _Tenant(BaseConverter):
+    """The first segment of a path with a tenant: any that begins no path of ours."""
+
+    regex = r"(?!(?:agents|tasks|rpc|v1|metrics|healthz|readyz|extendedAgentCard)/)(?!\.well-known/)[^/:]{1,256}"
+
+
+def _check_version(speech: Speech, served: tuple[Version, ...]) -> None:
+    if speech.refusal is None and speech.version in served:
+        return
+    asked = list(quart.request.args.items(multi=True))
+    versions.negotiate(quart.request.headers.getlist(versions.HEADER), said_in(asked), served=served)
 
 
 def _activated() -> frozenset[str]:
     headers = quart.request.headers
-    return activated([*headers.getlist("A2A-Extensions"), *headers.getlist("X-A2A-Extensions")])
+    return activated([*headers.getlist(EXTENSIONS), *headers.getlist(EXTENSIONS_03)])
 
 
 async def _refuse(error: Exception) -> quart.Response:
     """Every error that a handler, or the way to it, let through."""
     refusal, status = as_refusal(error)
-    style = style_of(quart.request.path)
-    call_id = await _call_id(refusal) if style == "rpc" else None
-    made = refusal_answer(refusal, style, quart.request.path, call_id=call_id, status=status)
+    speech = current_speech()
+    call_id = await _call_id(refusal) if speech.manner == "rpc" else None
+    made = refusal_answer(refusal, speech, quart.request.path, call_id=call_id, status=status)
     allowed: Any = getattr(error, "valid_methods", None)  # 405: RFC 9110 §15.5.6 wants them named
     if allowed:
         made.headers["Allow"] = ", ".join(sorted(allowed))
@@ -130,8 +184,8 @@ async def _refuse(error: Exception) -> quart.Response:
 
 
 async def _call_id(refusal: Refusal) -> CallId:
-    """The id of a call that the version's gate refused; whoever is not known has nothing of theirs read."""
-    if not isinstance(refusal, VersionNotSupported):
+    """The id of a call that was refused on its way; whoever is not known has nothing of theirs read, but for its version."""
+    if not isinstance(refusal, VersionNotSupported) and not quart.g.get("is_admitted"):
         return None
     try:
         return id_of(await read_json(quart.request, media_types=(JSON,)))

@@ -16,9 +16,12 @@ from sandboxd.errors import ContentTypeNotSupported, InvalidJson, Refusal
 from sandboxd.http import sse
 from sandboxd.http.answers import A2A_JSON, JSON
 from sandboxd.http.auth import Gate
+from sandboxd.http.cards import Cards
+from sandboxd.http.manners import Speech, speech_of
+from sandboxd.http.pace import Pace
 from sandboxd.http.settings import DoorSettings
 from sandboxd.operations.host import Host
-from sandboxd.operations.stream import TaskStream
+from sandboxd.operations.stream import Stream
 
 Check = Callable[[], Awaitable[None]]
 _READ: Final = (JSON, A2A_JSON)
@@ -37,11 +40,13 @@ class Doors:
     settings: DoorSettings
     version: str
     checks: Mapping[str, Check] = attrs.field(factory=dict)
+    pace: Pace = attrs.field(factory=lambda: Pace(0, 0))
+    cards: Cards = attrs.field(factory=Cards)
     closing: trio.Event = attrs.field(factory=trio.Event)
     started: datetime = attrs.field(factory=lambda: datetime.now(UTC))
 
     def follow(
-        self, stream: TaskStream, *, encode: Callable[[StreamItem], Any], encode_refusal: Callable[[Refusal], Any]
+        self, stream: Stream, *, encode: Callable[[StreamItem], Any], encode_refusal: Callable[[Refusal], Any]
     ) -> quart.Response:
         """The answer that streams a task's news."""
         return sse.event_stream(
@@ -71,10 +76,10 @@ async def read_optional_object(request: quart.Request) -> Mapping[str, Any]:
     return value
 
 
-def wants_a2a_json(request: quart.Request) -> bool:
-    """Whether the answer's media type is `application/a2a+json` (A2A 1.0 §11.1): only for a client that named it."""
-    named = f"{request.headers.get('Accept', '')},{request.headers.get('Content-Type', '')}".lower()
-    return A2A_JSON in named
+def current_speech() -> Speech:
+    """How the current request speaks."""
+    request = quart.request
+    return speech_of(request.path, request.headers, list(request.args.items(multi=True)))
 
 
 async def _read(request: quart.Request) -> bytes:

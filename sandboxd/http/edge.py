@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 import trio
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.extensions import activated, echo
 from sandboxd.errors import InvalidRequest, Refusal, TooLarge
-from sandboxd.http.answers import refusal_body, style_of
+from sandboxd.http.answers import refusal_body
+from sandboxd.http.manners import Speech, speech_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -98,7 +101,7 @@ class _Exchange:
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer without the application, and end the connection: the rest of the request is not read."""
-        status, media_type, body = refusal_body(refusal, style_of(self._scope["path"]), self._scope["path"])
+        status, media_type, body = refusal_body(refusal, self._speech(), self._scope["path"])
         if status == 200:  # JSON-RPC: but this is the HTTP layer
             status = 400
         headers = [
@@ -108,6 +111,11 @@ class _Exchange:
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _speech(self) -> Speech:
+        headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._scope["headers"]])
+        query = parse_qsl(self._scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True, max_num_fields=1000)
+        return speech_of(self._scope["path"], headers, query)
 
     def _echo(self) -> list[tuple[bytes, bytes]]:
         lines = [

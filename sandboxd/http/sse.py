@@ -21,7 +21,7 @@ from sandboxd.a2a.jsontext import dump_json
 from sandboxd.a2a.model import StreamItem
 from sandboxd.errors import InvalidParams, Problem, Refusal
 from sandboxd.http.answers import as_refusal
-from sandboxd.operations.stream import TaskStream
+from sandboxd.operations.stream import Stream
 
 COMMENT: Final = b": still here\n\n"
 _SEQ_MAX_DIGITS: Final = 15
@@ -45,7 +45,7 @@ def frame(value: Any, *, seq: int | None = None, event: str | None = None) -> by
 
 
 def event_stream(
-    stream: TaskStream,
+    stream: Stream,
     *,
     encode: Callable[[StreamItem], Any],
     encode_refusal: Callable[[Refusal], Any],
@@ -63,7 +63,7 @@ def event_stream(
 class _Body(ResponseBody):
     def __init__(
         self,
-        stream: TaskStream,
+        stream: Stream,
         encode: Callable[[StreamItem], Any],
         encode_refusal: Callable[[Refusal], Any],
         closing: trio.Event,

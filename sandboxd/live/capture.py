@@ -1,12 +1,12 @@
 """Which bytes of a run's output are kept?
 
-The first bytes up to the cap less the tail, then the last ones: head and tail, with the number of bytes lost between. The
-tail waits in memory until the output ends, so one run holds at most `TAIL_MAX` bytes of it.
+The first bytes up to the cap less the tail, then the last ones: head and tail, with the number of bytes lost between. Both
+end and begin with whole characters. The tail waits in memory until the output ends, so one run holds at most `TAIL_MAX` bytes
+of it.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 import attrs
@@ -33,12 +33,11 @@ class Capture:
         self._head_left = cap_bytes - tail
         self._tail_max = tail
         self._pending = bytearray()
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = bytearray()
         self._dropped = 0
 
     def __repr__(self) -> str:
-        return f"<Capture {self.artifact_id} pending={len(self._pending)} tail={self._tail_size} dropped={self._dropped}>"
+        return f"<Capture {self.artifact_id} pending={len(self._pending)} tail={len(self._tail)} dropped={self._dropped}>"
 
     @property
     def pending(self) -> int:
@@ -55,32 +54,34 @@ class Capture:
         head, rest = data[: self._head_left], data[self._head_left :]
         self._head_left -= len(head)
         self._pending += head
-        if rest:
-            self._add_to_tail(rest)
+        self._tail += rest
+        over = len(self._tail) - self._tail_max
+        if over > 0:
+            del self._tail[:over]
+            self._dropped += over
 
     def take(self) -> Piece | None:
-        """What can be appended now: whole characters alone, except where the head ends for good."""
-        data, torn = split_text(bytes(self._pending)) if self._head_left else (bytes(self._pending), b"")
+        """What can be appended now: whole characters alone."""
+        data, torn = split_text(bytes(self._pending))
         self._pending[:] = torn
         return Piece(data) if data else None
 
     def finish(self) -> tuple[Piece, ...]:
         """Everything that is left, once no byte can follow."""
-        head, tail = bytes(self._pending), b"".join(self._tail)
+        head, tail = bytes(self._pending), bytes(self._tail)
         self._pending.clear()
         self._tail.clear()
         if not self._dropped:
             return (Piece(head + tail),) if head or tail else ()
-        return tuple(piece for piece in (Piece(head), Piece(tail, self._dropped)) if piece.data or piece.cut)
+        head, torn = split_text(head)
+        whole = _from_first_character(tail)
+        self._dropped += len(torn) + len(tail) - len(whole)
+        return tuple(piece for piece in (Piece(head), Piece(whole, self._dropped)) if piece.data or piece.cut)
 
-    def _add_to_tail(self, data: bytes) -> None:
-        self._tail.append(data)
-        self._tail_size += len(data)
-        while self._tail_size > self._tail_max:
-            first = self._tail.popleft()
-            over = self._tail_size - self._tail_max
-            if len(first) > over:
-                self._tail.appendleft(first[over:])
-            lost = min(over, len(first))
-            self._tail_size -= lost
-            self._dropped += lost
+
+def _from_first_character(data: bytes) -> bytes:
+    """Without the at most three bytes that end a character whose beginning is gone (RFC 3629)."""
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]

@@ -6,12 +6,10 @@ project: an answer is *claimed, then typed, with no checkpoint between* (invaria
 
 from __future__ import annotations
 
-import os
-import termios
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import trio
@@ -23,15 +21,13 @@ from sandboxd.detect.detector import Detector, Prompt, Withdrawn
 from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen
 from sandboxd.hitl.answer import check, keystrokes, options, response_schema
 from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
+from sandboxd.live import terminal
 from sandboxd.live.binding import Binding
 from sandboxd.live.clock import Clock
-from sandboxd.live.receipt import unread_bytes
 from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.tasks.events import Answered, Asked, Closed
-
-_LFLAG: Final = 3  # termios(3): tcgetattr's list is iflag, oflag, cflag, lflag, …
 
 _log = logs.logger(__name__)
 
@@ -41,6 +37,8 @@ class Accepted:
     """The terminal took an answer; `ticket` tells when that is on record. Whether the program read it is not known."""
 
     prompt_id: str
+    message_id: str
+    at: datetime
     ticket: Ticket
 
 
@@ -66,11 +64,14 @@ class Questions:
         self._clock = clock
         self._ends_at = ends_at
         self._binding: Binding | None = None
-        self._accepted: dict[str, tuple[str, datetime]] = {}  # prompt id → (message id, when); bounded by max_prompts
+        self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
         self._asked = 0
+        self._misfits = 0  # answers to the open prompt that did not fit
+        self._is_over = False
         self._fed = trio.Event()
         self.expired = trio.Event()  # a prompt's own limit passed, and the policy says that this fails the task
         self.overrun = trio.Event()  # the program asked more often than the policy allows
+        self.given_up = trio.Event()  # more answers to one prompt did not fit than the policy allows
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
@@ -81,8 +82,8 @@ class Questions:
         self._wake()
 
     async def watch(self, flush: Any) -> None:
-        """Raise, withdraw and expire prompts until cancelled; `flush` records the output that came before a question."""
-        while True:
+        """Raise, withdraw and expire prompts until the run ends; `flush` records the output that came before a question."""
+        while not self._is_over:
             now = trio.current_time()
             self._expire(now)
             match self._detector.poll(now):
@@ -99,57 +100,94 @@ class Questions:
             with trio.move_on_at(wake_at):
                 await self._fed.wait()
 
-    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+        """What the policy asks of the answer's text besides, if that prompt is open: evaluated before `answer_nowait`."""
+        is_open = self._binding is not None and self._binding.is_open and self._binding.envelope.prompt_id == prompt_id
+        return self._rules.schema if is_open else None
+
+    def answer_nowait(
+        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+    ) -> Accepted:
         """Type an answer into the program that asked, once; raises `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`.
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
-        succeeds; a program that is gone afterwards has been answered only if it read everything.
+        succeeds; a program that is gone afterwards has been answered only if it read everything. `misfits`: what the
+        policy's own schema says against the payload, which cannot be asked here.
         """
         binding = self._binding
         if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
             raise self.not_open(response.prompt_id)
-        problems = check(binding.envelope.response_schema, response.payload)
+        problems = check(response_schema(binding.prompt.form), response.payload) or misfits
         if problems:
-            raise _invalid(response.prompt_id, problems)
-        keys = keystrokes(response.payload["text"], canonical=self._is_canonical())
+            raise self._misfit(binding, problems)
+        keys = keystrokes(response.payload["text"], canonical=terminal.is_canonical(self._fd))
         if isinstance(keys, Problem):
-            raise _invalid(response.prompt_id, (keys,))
+            raise self._misfit(binding, (keys,))
         if not self._process.is_alive():
             binding.close()
             raise self.not_open(response.prompt_id)
+        if terminal.is_closed(self._fd):
+            self._give_up(binding, "The program closed its terminal, so no answer can reach it.")
+            raise self.not_open(response.prompt_id)
         binding.claim()
-        typed = _type(self._fd, keys.data)
+        typed = terminal.type_now(self._fd, keys.data)
         if typed == 0 and self._process.is_alive():
             binding.settle(typed=False)
             raise _undelivered(response.prompt_id, "the terminal takes no input now", prompt_open=True)
         if typed < len(keys.data):
-            binding.close()
-            raise _undelivered(response.prompt_id, "only a part could be typed", prompt_open=False)
-        if not self._process.is_alive() and unread_bytes(self._fd) != 0:
+            terminal.take_back(self._fd)  # or the next answer would be typed on to this one's beginning
+            self._give_up(binding, "Only a part of an answer could be typed; what the program had not read was taken back.")
+            raise _undelivered(response.prompt_id, "only a part could be typed, and was taken back", prompt_open=False)
+        if not self._process.is_alive() and terminal.unread_bytes(self._fd) != 0:
             binding.close()
             raise _undelivered(response.prompt_id, "the program ended without reading it", prompt_open=False)
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())
-        self._accepted[response.prompt_id] = (message.message_id, now)
         ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal))
+        accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
-        return Accepted(response.prompt_id, ticket)
+        return accepted
+
+    def accepted(self, prompt_id: str) -> Accepted | None:
+        """The answer that this prompt got, on record or not yet."""
+        return self._accepted.get(prompt_id)
 
     def not_open(self, prompt_id: str) -> PromptNotOpen:
         """The refusal for a prompt that this run does not hold open, with what is known of it."""
         facts: dict[str, Any] = {"prompt_id": prompt_id}
         if accepted := self._accepted.get(prompt_id):
-            facts["accepted_message_id"] = accepted[0]
-            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted[1])}", facts=facts)
+            facts["accepted_message_id"] = accepted.message_id
+            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted.at)}", facts=facts)
         return PromptNotOpen("no such prompt is open on this task", facts=facts)
 
     def close(self) -> None:
-        """No answer can be typed any more: the run ends."""
+        """No answer can be typed and no question raised any more: the run ends."""
+        self._is_over = True
         if self._binding:
             self._binding.close()
+        self._wake()
+
+    def _give_up(self, binding: Binding, why: str) -> None:
+        """This question cannot be answered any more; the line as it stands is no new one."""
+        binding.close()
+        self._detector.typed(trio.current_time())
+        self._close(binding, Closed(self._clock.now(), str(uuid.uuid4()), binding.envelope.prompt_id, "withdrawn", why))
+        self._wake()
+
+    def _misfit(self, binding: Binding, problems: Sequence[Problem]) -> AnswerInvalid:
+        """The refusal of an answer that does not fit; one too many closes the prompt and ends the task."""
+        self._misfits += 1
+        still = "the prompt is still open"
+        if self._misfits > self._rules.max_invalid:
+            binding.close()
+            self.given_up.set()
+            still = f"the prompt is closed: more than {self._rules.max_invalid} answers did not fit"
+        count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
+        facts = {"prompt_id": binding.envelope.prompt_id}
+        return AnswerInvalid(f"{count} not fit; {still}", problems=problems, facts=facts)
 
     def _raise(self, prompt: Prompt, now: float) -> None:
         text = plain_text(prompt.text)
@@ -159,11 +197,12 @@ class Questions:
             self.overrun.set()
             return
         self._asked += 1
+        self._misfits = 0
         at = self._clock.now()
         deadline, expires_at = self._ends_at, None
         if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
             deadline, expires_at = at + timedelta(seconds=self._rules.timeout_s), now + self._rules.timeout_s
-        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form), deadline)
+        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form, self._rules.schema), deadline)
         if self._binding:
             self._binding.close()
         self._binding = Binding(envelope, prompt, now, expires_at)
@@ -193,23 +232,9 @@ class Questions:
         self._recorder.record(event)
         _log.info("closed", task=self._recorder.view.task_id, prompt=binding.envelope.prompt_id, closure=event.closure)
 
-    def _is_canonical(self) -> bool:
-        return bool(termios.tcgetattr(self._fd)[_LFLAG] & termios.ICANON)
-
     def _wake(self) -> None:
         self._fed.set()
         self._fed = trio.Event()
-
-
-def _type(fd: int, data: bytes) -> int:
-    """Write without blocking; how many bytes the terminal took."""
-    done = 0
-    while done < len(data):
-        try:
-            done += os.write(fd, data[done:])
-        except OSError:  # EAGAIN: its input queue is full; EIO: nobody holds the other end
-            break
-    return done
 
 
 def _facts(prompt: Prompt) -> Mapping[str, Any]:
@@ -220,11 +245,6 @@ def _facts(prompt: Prompt) -> Mapping[str, Any]:
     if form.default is not None:
         facts["default"] = form.default
     return facts
-
-
-def _invalid(prompt_id: str, problems: tuple[Problem, ...]) -> AnswerInvalid:
-    count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
-    return AnswerInvalid(f"{count} not fit; the prompt is still open", problems=problems, facts={"prompt_id": prompt_id})
 
 
 def _undelivered(prompt_id: str, why: str, *, prompt_open: bool) -> DeliveryFailed:

@@ -27,6 +27,8 @@ class Reader:
         self._over = trio.Event()
         self._done = trio.Event()
         self._waiting_since: float | None = None
+        self._held_since: float | None = None
+        self._held_s = 0.0  # how long `take` has held the reading back so far
 
     def __repr__(self) -> str:
         return f"<Reader fd={self._fd} done={self._done.is_set()}>"
@@ -53,20 +55,31 @@ class Reader:
             if not data:
                 break
             self._waiting_since = None
+            self._held_since = trio.current_time()
             await self._take(data)
+            self._held_s, self._held_since = self._held(), None
         self._done.set()
 
     def expect_end(self) -> None:
         """Say that nobody can open the terminal again: the next EIO is the end."""
         self._over.set()
 
-    async def drained(self, quiet_s: float) -> bool:
-        """Return True at the end of the output, False once nothing has come for `quiet_s` (somebody else holds it open)."""
+    async def drained(self, quiet_s: float, most_s: float) -> bool:
+        """Return True at the end of the output, False once somebody else plainly holds it open.
+
+        That is: nothing has come for `quiet_s`, or it has gone on for `most_s`, time in which `take` held the reading back
+        not counted.
+        """
+        began, held_s = trio.current_time(), self._held()
         while not self._done.is_set():
             now = trio.current_time()
             idle_s = now - self._waiting_since if self._waiting_since is not None else 0.0
-            if idle_s >= quiet_s:
+            left_s = most_s - (now - began - (self._held() - held_s))
+            if idle_s >= quiet_s or left_s <= 0:
                 return False
-            with trio.move_on_after(max(quiet_s - idle_s, 0.01)):
+            with trio.move_on_after(max(min(quiet_s - idle_s, left_s), 0.01)):
                 await self._done.wait()
         return True
+
+    def _held(self) -> float:
+        return self._held_s + (trio.current_time() - self._held_since if self._held_since is not None else 0.0)

@@ -22,6 +22,7 @@ from sandboxd.tasks.view import TaskView, fold
 
 QUEUE_MAX_BYTES: Final = 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
 BATCH_MAX_BYTES: Final = 512 * 1024
+EVENT_BYTES: Final = 1024  # about what an event with its view takes in memory beside its output
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
 
@@ -62,7 +63,7 @@ class Recorder:
         self._view = fold(self._view, event)
         ticket = Ticket(self._view.seq, self._view)
         self._queue.append((Entry(event, chunk), ticket))
-        self._queued_bytes += len(chunk)
+        self._queued_bytes += EVENT_BYTES + len(chunk)
         self._wake()
         return ticket
 
@@ -80,7 +81,7 @@ class Recorder:
             last = batch[-1][1]
             await self._append([entry for entry, _ in batch], last.view)
             self._written = last.seq
-            self._queued_bytes -= sum(len(entry.chunk) for entry, _ in batch)
+            self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
             for _, ticket in batch:
                 ticket._committed.set()
             self._wake()
@@ -102,7 +103,7 @@ class Recorder:
         size = 0
         while self._queue and (not batch or size < BATCH_MAX_BYTES):
             entry, ticket = self._queue.popleft()
-            size += len(entry.chunk)
+            size += EVENT_BYTES + len(entry.chunk)
             batch.append((entry, ticket))
         return batch
 

@@ -16,7 +16,7 @@ import trio
 from sandboxd import logs, metrics
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.detect.detector import Detector
-from sandboxd.errors import PromptNotOpen
+from sandboxd.errors import Problem, PromptNotOpen
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
@@ -31,6 +31,7 @@ from sandboxd.tasks.output import TERMINAL
 FLUSH_S: Final = 0.05  # output is put together for that long: 20 appends a second a run at most, unless it is large
 FLUSH_BYTES: Final = 32 * 1024
 DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
+DRAIN_MOST_S: Final = 1.0  # or after this, when they never fall silent; what the leader wrote has been read long before
 
 _log = logs.logger(__name__)
 
@@ -74,13 +75,18 @@ class TaskRun:
             except Exception:
                 _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
                 self._ending = Ending("internal")
-                await self._process.stop(grace_s=self._stop_grace_s)
-                status = await self._process.wait()
+                status = await self._stop()
             finally:
                 self._process.close()
             self._finish(status)
 
-    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+        """See `Questions.foreign_schema`."""
+        return self._questions.foreign_schema(prompt_id) if self._questions else None
+
+    def answer_nowait(
+        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+    ) -> Accepted:
         """See `Questions.answer_nowait`; a run that cannot ask has no open prompt."""
         if self._questions is None or self._ending is not None:
             raise (
@@ -90,7 +96,11 @@ class TaskRun:
                     "this run takes no answers: it was sent without `input_mode`", facts={"prompt_id": response.prompt_id}
                 )
             )
-        return self._questions.answer_nowait(response, message, principal)
+        return self._questions.answer_nowait(response, message, principal, misfits)
+
+    def accepted_nowait(self, prompt_id: str) -> Accepted | None:
+        """The answer that a prompt of this run got; whoever tells of it waits for its ticket first."""
+        return self._questions.accepted(prompt_id) if self._questions else None
 
     def end_nowait(self, ending: Ending) -> None:
         """Ask for the end. The first one to ask gives the reason, unless the program has ended by itself already."""
@@ -112,7 +122,8 @@ class TaskRun:
             status = await self._until_exit()
             if self._questions:
                 self._questions.close()
-            await _drain(readers)
+            with trio.move_on_after(DRAIN_MOST_S):  # a store that holds the reading back does not keep the rest alive
+                await _drain(readers)
             self._survivors = await self._process.end_tree()  # what the program left behind does not outlive the run
             await _drain(readers)
             nursery.cancel_scope.cancel()
@@ -128,8 +139,12 @@ class TaskRun:
             nursery.start_soon(exited)
             await self._end_asked.wait()
             nursery.cancel_scope.cancel()
-        if self._ending is not None:
-            await self._process.stop(grace_s=self._stop_grace_s)
+        return await (self._process.wait() if self._ending is None else self._stop())
+
+    async def _stop(self) -> ExitStatus:
+        self._survivors = await self._process.stop(grace_s=self._stop_grace_s)
+        if self._process.pid in self._survivors:  # it hangs in the kernel: when and how it will end nobody knows
+            return ExitStatus()
         return await self._process.wait()
 
     async def _watch_limits(self) -> None:
@@ -138,6 +153,7 @@ class TaskRun:
             if self._questions:
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
+                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.given_up, Ending("no-valid-answer"))
 
     async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
         await wait(what)
@@ -178,8 +194,8 @@ class TaskRun:
 
     def _finish(self, status: ExitStatus) -> None:
         for name, capture in self._captures.items():
-            metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
             pieces = capture.finish()
+            metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
             for index, piece in enumerate(pieces, 1):
                 self._append(name, piece, last=index == len(pieces))
             if not pieces and name in self._kept:
@@ -203,7 +219,7 @@ async def _drain(readers: Sequence[Reader]) -> None:
     for reader in readers:
         reader.expect_end()
     for reader in readers:
-        await reader.drained(DRAIN_QUIET_S)
+        await reader.drained(DRAIN_QUIET_S, DRAIN_MOST_S)
 
 
 def _outputs(process: Process) -> list[tuple[str, int]]:

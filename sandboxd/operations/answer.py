@@ -15,9 +15,13 @@ from sandboxd import metrics
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
 from sandboxd.a2a.model import Message
 from sandboxd.a2a.wire import rfc3339
-from sandboxd.errors import AnswerInvalid, DeliveryFailed, NotReady, PromptNotOpen
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, NotReady, Problem, PromptNotOpen
+from sandboxd.hitl.answer import TEXT_MAX_BYTES
 from sandboxd.hitl.envelope import Response, parse_response
+from sandboxd.live.questions import Accepted
+from sandboxd.live.run import TaskRun
 from sandboxd.operations.host import Caller, Host
+from sandboxd.schemas.judge import Judged, Unjudged
 from sandboxd.tasks.view import TaskView
 
 RECORD_S: Final = 30.0  # how long a typed answer may wait for the disk before the caller is told so
@@ -29,11 +33,13 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     Raises `InvalidParams`, `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`; `NotReady` when it was typed but the record
     still waits for the store.
     """
+    host.enter(caller, instance)
+    caller.need("answer", instance, "take an answer")
     assert message.metadata is not None
     response = parse_response(message.metadata[HITL_RESPONSE_FOR], message.task_id)
     assert message.task_id is not None
-    view = await host.store.view(message.task_id)
-    if view is None or view.instance != instance or message.context_id not in (None, view.context_id):
+    view = await host.find(caller, instance, message.task_id)
+    if view is None or message.context_id not in (None, view.context_id):
         metrics.ANSWERS.labels(outcome="conflict").inc()
         raise _unknown(response.prompt_id)
     message = attrs.evolve(message, context_id=view.context_id)
@@ -41,13 +47,16 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     if run is None:
         metrics.ANSWERS.labels(outcome="conflict").inc()
         raise await _from_record(host, view, response)
+    # First the policy's schema, elsewhere and at leisure; then, without a checkpoint, is the prompt still open, and the claim.
+    misfits = await _foreign_misfits(host, run, response)
     try:
-        accepted = run.answer_nowait(response, message, caller.principal)
-    except PromptNotOpen as refusal:
+        accepted = run.answer_nowait(response, message, caller.principal, misfits)
+    except PromptNotOpen:
         metrics.ANSWERS.labels(outcome="conflict").inc()
-        if "accepted_message_id" not in refusal.facts:
-            raise await _from_record(host, view, response) from None
-        raise
+        if earlier := run.accepted_nowait(response.prompt_id):
+            await _on_record(earlier)  # what is told must outlive a crash
+            raise
+        raise await _from_record(host, view, response) from None
     except AnswerInvalid:
         metrics.ANSWERS.labels(outcome="invalid").inc()
         raise
@@ -56,13 +65,29 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
         raise
     metrics.ANSWERS.labels(outcome="accepted").inc()
     typed_at = trio.current_time()
-    with trio.move_on_after(RECORD_S) as waiting:
+    await _on_record(accepted)
+    metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
+    return accepted.ticket.view
+
+
+async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tuple[Problem, ...]:
+    schema, text = run.foreign_schema(response.prompt_id), response.payload.get("text")
+    if schema is None or not isinstance(text, str) or len(text) > TEXT_MAX_BYTES:
+        return ()
+    match await host.judge.judge(schema, text):
+        case Judged(problems=problems):
+            return tuple(attrs.evolve(problem, field=f"/text{problem.field}") for problem in problems)
+        case Unjudged(why=why):
+            return (Problem("/text", f"cannot be checked against the policy's schema: {why}", "allOf"),)
+
+
+async def _on_record(accepted: Accepted) -> None:
+    # Shielded: a client that hangs up now and asks again must find its answer on record, not a prompt that is taken.
+    with trio.CancelScope(deadline=trio.current_time() + RECORD_S, shield=True):
         await accepted.ticket.committed()
-    if not waiting.cancelled_caught:
-        metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
-        return accepted.ticket.view
-    facts = {"prompt_id": response.prompt_id, "typed": True}
-    raise NotReady("the answer was typed once, but its record waits for the store; do not send it again", facts=facts)
+        return
+    facts = {"prompt_id": accepted.prompt_id, "typed": True}
+    raise NotReady("an answer was typed once, but its record waits for the store; do not send it again", facts=facts)
 
 
 async def _from_record(host: Host, view: TaskView, response: Response) -> PromptNotOpen:

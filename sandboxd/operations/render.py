@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from sandboxd.a2a.extensions import HITL_PROMPT
-from sandboxd.a2a.model import Message, StatusUpdate, StreamItem, Task, TaskStatus
+from sandboxd.a2a.model import Message, StatusUpdate, Task, TaskNews, TaskStatus
 from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import StoredEvent
 from sandboxd.tasks.events import Wrote
@@ -32,7 +32,7 @@ async def task(
     return attrs.evolve(shown, artifacts=artifacts, history=history, status=_status(caller, shown.status))
 
 
-def update(caller: Caller, view: TaskView, stored: StoredEvent) -> StreamItem:
+def update(caller: Caller, view: TaskView, stored: StoredEvent) -> TaskNews:
     """The news of one event; `view` is the task right after it."""
     if isinstance(stored.event, Wrote):
         return artifact_update(view, stored.event, stored.chunk)

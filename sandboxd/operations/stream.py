@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
+from typing import Protocol, runtime_checkable
 
 import attrs
 
-from sandboxd.a2a.model import StreamItem, TaskState
+from sandboxd.a2a.model import Message, TaskNews, TaskState
+from sandboxd.errors import UnsupportedOperation
 from sandboxd.operations import render
 from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import StoredEvent
@@ -25,7 +27,44 @@ class StreamEvent:
     """One item and the sequence number at which it stands."""
 
     seq: int
-    item: StreamItem
+    item: TaskNews
+
+
+@attrs.frozen
+class MessageEvent:
+    """A bare message; it belongs to no task, so it has no number."""
+
+    item: Message
+    seq: None = None
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """An async context manager and iterator of events, for one reader."""
+
+    async def __aenter__(self) -> AsyncIterator[StreamEvent | MessageEvent]: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class OneMessage:
+    """The stream of an agent that answers with a message alone (A2A 1.0 §3.1.2): it, and the end."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+
+    async def __aenter__(self) -> AsyncIterator[MessageEvent]:
+        return self._only()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    async def _only(self) -> AsyncGenerator[MessageEvent, None]:
+        yield MessageEvent(self._message)
 
 
 class TaskStream:
@@ -62,6 +101,12 @@ class TaskStream:
     def _is_over(self, view: TaskView) -> bool:
         assert view.state is not None
         return view.state.is_terminal or (self._ends_at_interruption and view.state.is_interrupted)
+
+
+def check_streaming(host: Host) -> None:
+    """`UnsupportedOperation` where the card says that there are no streams (A2A 1.0 §3.3.4)."""
+    if not host.capabilities.streaming:
+        raise UnsupportedOperation("cannot stream: this agent has streaming switched off")
 
 
 async def until(host: Host, view: TaskView, *, started: bool) -> TaskView:

@@ -61,11 +61,44 @@ class PromptRecord:
 
 
 @attrs.frozen
+class SendKey:
+    """Which message of whom: the scope of idempotency/v1. `message_id` in lower case."""
+
+    principal: str
+    instance: str
+    message_id: str
+
+
+@attrs.frozen
+class Told:
+    """A refusal as it went out. `door`: the spelling that it has, which no other door can use."""
+
+    door: str
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes = attrs.field(repr=lambda data: f"<{len(data)} bytes>")
+
+
+@attrs.frozen
+class SendRecord:
+    """What is known of a message: the hash of its request, and the task and event it led to, or how it was refused.
+
+    Neither: somebody began to act on it and nothing came of that, as far as the store knows.
+    """
+
+    digest: str
+    task_id: str | None = None
+    seq: int | None = None
+    told: Told | None = None
+
+
+@attrs.frozen
 class TaskQuery:
     """Which tasks a list shows: newest status first, ties by id. `after`: the last row of the page before."""
 
     instance: str
     context_id: str | None = None
+    principal: str | None = None  # who created them
     state: TaskState | None = None
     since: datetime | None = None
     limit: int = 50
@@ -97,6 +130,9 @@ class Store(Protocol):
     async def view(self, task_id: str) -> TaskView | None:
         """The task as it stands, or None."""
 
+    async def owner(self, task_id: str) -> str | None:
+        """The principal that created the task, or None."""
+
     async def view_at(self, task_id: str, seq: int) -> TaskView | None:
         """The task as it stood right after event `seq` (`seq` ≥ 1); None when the task or that event does not exist."""
 
@@ -120,6 +156,31 @@ class Store(Protocol):
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` tasks that ended before then, with their events and bytes; how many went."""
+
+    async def prune_events(self, *, ended_before: datetime, limit: int = 500) -> int:
+        """Delete the events of up to `limit` tasks that ended before then; how many had any. The tasks and output stay."""
+
+    async def prune_output(self, *, ended_before: datetime, limit: int = 500) -> int:
+        """Delete events and output of up to `limit` tasks that ended before then; how many had any.
+
+        The tasks stay, and their artifacts say that all their bytes were dropped.
+        """
+
+    async def compact(self, *, max_bytes: int) -> int:
+        """Give up to `max_bytes` of unused space back to the file system; how much is still unused."""
+
+    async def reserve(self, key: SendKey, digest: str, *, now: datetime, ttl_s: float, max_entries: int) -> SendRecord | None:
+        """Begin with a message; what is known when it was begun with before, within `ttl_s`, else None.
+
+        Whatever `create` or `append` puts on record for this message afterwards notes its task and event here, in its own
+        transaction. At most `max_entries` are kept: the oldest go.
+        """
+
+    async def settle(self, key: SendKey, told: Told) -> None:
+        """Keep how a message was refused; nothing happens where it has led to a task, or is settled already."""
+
+    async def forget_sends(self, *, before: datetime, limit: int = 500) -> int:
+        """Delete up to `limit` records of messages that were begun with before then; how many went."""
 
     async def check(self) -> None:
         """Write and read something durable; `StoreUnavailable` when that fails. For `/readyz`."""

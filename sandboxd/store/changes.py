@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import attrs
 
-from sandboxd.store.base import Conflict, Entry
+from sandboxd.store import sends
+from sandboxd.store.base import Conflict, Entry, SendKey
 from sandboxd.store.codec import encode_artifacts, encode_event, encode_view
+from sandboxd.store.times import key, to_us
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, last_change
 
 ROW_BYTES: Final = 64 * 1024
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @attrs.frozen
@@ -119,37 +120,26 @@ def append(connection: sqlite3.Connection, change: Change) -> None:
         connection.execute("UPDATE views SET body = ? WHERE task = ?", (change.view, number))
 
 
-def key(text: str) -> str:
-    """The text as a column can hold it: a lone surrogate, which a client's JSON may carry, becomes its escape."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def to_us(moment: datetime) -> int:
-    """Microseconds since 1970, exactly."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def from_us(moment_us: int) -> datetime:
-    """The inverse of `to_us`."""
-    return _EPOCH + timedelta(microseconds=moment_us)
-
-
 def _record(connection: sqlite3.Connection, number: int, change: Change) -> None:
     connection.executemany(
         "INSERT INTO events (task, seq, kind, body) VALUES (?, ?, ?, ?)",
         [(number, seq, kind, body) for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)],
     )
-    for entry in change.entries:
+    for seq, entry in enumerate(change.entries, start=change.after + 1):
         match entry.event:
             case Wrote() as wrote:
                 _keep_output(connection, number, wrote, entry.chunk)
             case Submitted(message=message):
                 _keep_message(connection, number, message.message_id)
+                # The sender is told of all that is put on record at once: an echo is over by then.
+                told_at = change.after + len(change.entries)
+                _note_send(connection, change, change.principal or "", message.message_id, told_at)
             case Asked() as asked:
                 _open_prompt(connection, number, asked)
             case Answered(message=message) as answered:
                 _close_answered(connection, number, answered)
                 _keep_message(connection, number, message.message_id)
+                _note_send(connection, change, answered.principal, message.message_id, seq)
             case Closed() as closed:
                 _close_unanswered(connection, number, closed)
             case Finished(at=at) | Rejected(at=at):
@@ -170,6 +160,10 @@ def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chun
 
 def _keep_message(connection: sqlite3.Connection, number: int, message_id: str) -> None:
     connection.execute("INSERT OR IGNORE INTO messages (task, message_id) VALUES (?, ?)", (number, key(message_id)))
+
+
+def _note_send(connection: sqlite3.Connection, change: Change, principal: str, message_id: str, seq: int) -> None:
+    sends.note(connection, SendKey(principal, change.instance, message_id.lower()), change.task_id, seq)
 
 
 def _open_prompt(connection: sqlite3.Connection, number: int, asked: Asked) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Final
 import attrs
 
 from sandboxd.store.base import PromptRecord, StoredEvent, TaskQuery, TaskRows
-from sandboxd.store.changes import from_us, key, to_us
 from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_view
+from sandboxd.store.times import from_us, key, to_us
 from sandboxd.tasks.events import Event, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
@@ -29,6 +29,12 @@ def view(connection: sqlite3.Connection, task_id: str) -> TaskView | None:
     return _view(row) if row else None
 
 
+def owner(connection: sqlite3.Connection, task_id: str) -> str | None:
+    """Who created the task."""
+    row = connection.execute("SELECT principal FROM tasks WHERE id = ?", (key(task_id),)).fetchone()
+    return row[0] if row else None
+
+
 def view_at(connection: sqlite3.Connection, task_id: str, seq: int) -> TaskView | None:
     """The task as it stood right after event `seq`."""
     row = connection.execute("SELECT number, context_id, instance, seq FROM tasks WHERE id = ?", (key(task_id),)).fetchone()
@@ -38,6 +44,8 @@ def view_at(connection: sqlite3.Connection, task_id: str, seq: int) -> TaskView 
     if seq == last:
         return view(connection, task_id)
     if not 1 <= seq < last:
+        return None
+    if connection.execute("SELECT 1 FROM events WHERE task = ? AND seq = 1", (number,)).fetchone() is None:
         return None
     folded = TaskView(task_id, context_id, instance)
     for _, event in _events(connection, number, task_id, after=0, limit=seq):
@@ -74,6 +82,8 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
     terms, values = ["instance = ?"], [query.instance]
     if query.context_id is not None:
         terms, values = [*terms, "context_id = ?"], [*values, key(query.context_id)]
+    if query.principal is not None:
+        terms, values = [*terms, "principal = ?"], [*values, key(query.principal)]
     if query.state is not None:
         terms, values = [*terms, "state = ?"], [*values, query.state.value]
     filters: list[Any] = list(values)
@@ -84,7 +94,7 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
     (total,) = connection.execute(f"SELECT count(*) FROM tasks WHERE {where}", filters).fetchone()  # noqa: S608 - terms above
     if query.after is not None:
         where += " AND (status_at_ms, id) < (?, ?)"
-        filters += [_ms(query.after[0]), query.after[1]]
+        filters += [_ms(query.after[0]), key(query.after[1])]
     rows = connection.execute(
         f"{_VIEWS} WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",
         (*filters, query.limit + 1),
@@ -127,6 +137,24 @@ def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -
         "SELECT id FROM tasks WHERE is_terminal = 1 AND status_at_ms < ? ORDER BY status_at_ms LIMIT ?", (_ms(moment), limit)
     )
     return tuple(task_id for (task_id,) in rows)
+
+
+def ended_with_events(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[int, ...]:
+    """Numbers of the tasks that ended before then and still have events."""
+    return _ended_with(connection, "EXISTS (SELECT 1 FROM events WHERE task = number)", moment, limit)
+
+
+def ended_with_output(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[int, ...]:
+    """Numbers of the tasks that ended before then and still have output."""
+    return _ended_with(connection, "EXISTS (SELECT 1 FROM output WHERE task = tasks.number)", moment, limit)
+
+
+def _ended_with(connection: sqlite3.Connection, what: str, moment: datetime, limit: int) -> tuple[int, ...]:
+    rows = connection.execute(
+        f"SELECT number FROM tasks WHERE is_terminal = 1 AND status_at_ms < ? AND {what} ORDER BY status_at_ms LIMIT ?",  # noqa: S608 - one of the two above
+        (_ms(moment), limit),
+    )
+    return tuple(number for (number,) in rows)
 
 
 def _number(connection: sqlite3.Connection, task_id: str) -> int | None:

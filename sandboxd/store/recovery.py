@@ -38,11 +38,16 @@ async def recover(feed: Feed, now: datetime, new_id: Callable[[], str]) -> int:
 
 
 def end_events(view: TaskView, now: datetime, message_id: str) -> tuple[Event, ...]:
-    """What to append to an unfinished task: the last (empty) piece of each open artifact, then the end."""
+    """What to append to an unfinished task of a dead daemon."""
     assert view.state is not None
-    closings = (
+    finished = Finished(now, message_id, "daemon-died", "infrastructure", _SUMMARIES[view.state])
+    return (*last_pieces(view, now), finished)
+
+
+def last_pieces(view: TaskView, now: datetime) -> tuple[Wrote, ...]:
+    """The last (empty) piece of each open artifact."""
+    return tuple(
         Wrote(now, artifact.artifact_id, artifact.size, 0, first=False, last=True)
         for artifact in view.artifacts
         if not artifact.is_complete
     )
-    return (*closings, Finished(now, message_id, "daemon-died", "infrastructure", _SUMMARIES[view.state]))

@@ -79,4 +79,26 @@ CREATE TABLE health (
 INSERT INTO health VALUES (1, 0);
 """
 
-SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST,))  # "SBOX"
+# What became of each message that was sent under idempotency/v1. The transaction that acts on a message sets `task` and
+# `seq`: its answer is told again from there. A refusal has no task; it is kept as it went out. Nothing of a message stands
+# here but the hash of its request, and nothing at all of an answer's payload. `number` only grows: the oldest go first.
+_SENDS: Final = """
+CREATE TABLE sends (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    principal TEXT NOT NULL,
+    instance TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    at_us INTEGER NOT NULL,
+    task TEXT,
+    seq INTEGER,
+    door TEXT,
+    status INTEGER,
+    headers TEXT,
+    body BLOB,
+    UNIQUE (principal, instance, message_id)
+) STRICT;
+CREATE INDEX sends_oldest ON sends (at_us);
+"""
+
+SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS))  # "SBOX"

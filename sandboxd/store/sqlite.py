@@ -15,8 +15,18 @@ from typing import TypeVar
 
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import Database, open_database
-from sandboxd.store import changes, queries
-from sandboxd.store.base import Entry, PromptRecord, StoredEvent, StoreUnavailable, TaskQuery, TaskRows
+from sandboxd.store import changes, queries, retention, sends
+from sandboxd.store.base import (
+    Entry,
+    PromptRecord,
+    SendKey,
+    SendRecord,
+    StoredEvent,
+    StoreUnavailable,
+    TaskQuery,
+    TaskRows,
+    Told,
+)
 from sandboxd.store.codec import Undecodable
 from sandboxd.store.schema import SCHEMA
 from sandboxd.tasks.view import TaskView
@@ -43,6 +53,10 @@ class SqliteStore:
     async def view(self, task_id: str) -> TaskView | None:
         """As `Store.view`."""
         return await self._read(lambda connection: queries.view(connection, task_id))
+
+    async def owner(self, task_id: str) -> str | None:
+        """As `Store.owner`."""
+        return await self._read(lambda connection: queries.owner(connection, task_id))
 
     async def view_at(self, task_id: str, seq: int) -> TaskView | None:
         """As `Store.view_at`."""
@@ -76,8 +90,40 @@ class SqliteStore:
         """As `Store.prune`: one piece of work a task, so that nobody waits long behind it."""
         gone = 0
         for task_id in await self._read(lambda connection: queries.ended_before(connection, ended_before, limit)):
-            gone += await self._write(_deletion(task_id))
+            gone += await self._write(retention.deletion(task_id))
         return gone
+
+    async def prune_events(self, *, ended_before: datetime, limit: int = 500) -> int:
+        """As `Store.prune_events`, one piece of work a task."""
+        numbers = await self._read(lambda connection: queries.ended_with_events(connection, ended_before, limit))
+        for number in numbers:
+            await self._write(retention.without_events(number))
+        return len(numbers)
+
+    async def prune_output(self, *, ended_before: datetime, limit: int = 500) -> int:
+        """As `Store.prune_output`, one piece of work a task."""
+        numbers = await self._read(lambda connection: queries.ended_with_output(connection, ended_before, limit))
+        for number in numbers:
+            await self._write(retention.without_output(number))
+        return len(numbers)
+
+    async def compact(self, *, max_bytes: int) -> int:
+        """As `Store.compact`."""
+        return await self._write(lambda connection: retention.compact(connection, max_bytes))
+
+    async def reserve(self, key: SendKey, digest: str, *, now: datetime, ttl_s: float, max_entries: int) -> SendRecord | None:
+        """As `Store.reserve`."""
+        return await self._write(
+            lambda connection: sends.reserve(connection, key, digest, now=now, ttl_s=ttl_s, max_entries=max_entries)
+        )
+
+    async def settle(self, key: SendKey, told: Told) -> None:
+        """As `Store.settle`."""
+        await self._write(lambda connection: sends.settle(connection, key, told), len(told.body))
+
+    async def forget_sends(self, *, before: datetime, limit: int = 500) -> int:
+        """As `Store.forget_sends`."""
+        return await self._write(lambda connection: sends.forget(connection, before, limit))
 
     async def check(self) -> None:
         """As `Store.check`."""
@@ -114,14 +160,6 @@ async def open_store(path: Path) -> AsyncIterator[SqliteStore]:
         yield store
     finally:
         await store.close()
-
-
-def _deletion(task_id: str) -> Callable[[sqlite3.Connection], int]:
-    def delete(connection: sqlite3.Connection) -> int:
-        # Events, output, prompts and messages go with it (ON DELETE CASCADE).
-        return connection.execute("DELETE FROM tasks WHERE id = ? AND is_terminal = 1", (task_id,)).rowcount
-
-    return delete
 
 
 def _count_check(connection: sqlite3.Connection) -> int:

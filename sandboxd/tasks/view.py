@@ -7,6 +7,7 @@ The prompt envelope is in every view; `hide_envelopes` takes it out for requests
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, assert_never
@@ -74,13 +75,17 @@ def fold(view: TaskView, event: Event) -> TaskView:
                 view, status=status, history=(*view.history, message), prompt=OpenPrompt(event.envelope.prompt_id)
             )
         case Answered(at=at, message=message):
-            return attrs.evolve(view, status=TaskStatus(state, at), history=(*view.history, message), prompt=None)
+            status = TaskStatus(state, at, _answered_message(view, event))
+            return attrs.evolve(view, status=status, history=(*view.history, message), prompt=None)
         case Closed(at=at):
             prompt = OpenPrompt(event.prompt_id, is_open=False) if state is TaskState.INPUT_REQUIRED else None
             return attrs.evolve(view, status=TaskStatus(state, at, _closed_message(view, event)), prompt=prompt)
         case Finished(at=at):
             outcome = outcome_of(event)
-            message = _agent_message(view, event.message_id, event.summary, {OUTCOME: outcome})
+            metadata: dict[str, Any] = {OUTCOME: outcome}
+            if view.prompt and view.prompt.is_open:
+                metadata[PROMPT_NEWS] = _ended_news(view.prompt, event)
+            message = _agent_message(view, event.message_id, event.summary, metadata)
             return attrs.evolve(view, status=TaskStatus(state, at, message, outcome), prompt=None)
         case Rejected(at=at, reasons=reasons):
             listed = [{"field": problem.field, "reason": problem.reason} for problem in reasons]
@@ -159,9 +164,27 @@ def _asked_message(view: TaskView, event: Asked) -> Message:
     return Message(event.message_id, "agent", parts, view.context_id, view.task_id, metadata, (HITL_PROMPT,))
 
 
+def _answered_message(view: TaskView, event: Answered) -> Message:
+    """Who answered, for everybody else who shows the question; never what."""
+    summary = f"Answered by {event.principal}."
+    news = {"prompt_id": event.prompt_id, "closed": "answered", "at": rfc3339(event.at), "summary": summary}
+    news |= {"by": event.principal, "message_id": event.message.message_id}
+    # The event carries no id for a message of ours; a prompt is answered once, so its own id gives one.
+    message_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{PROMPT_NEWS}:{event.prompt_id}"))
+    return _agent_message(view, message_id, summary, {PROMPT_NEWS: news})
+
+
 def _closed_message(view: TaskView, event: Closed) -> Message:
-    news = {"prompt_id": event.prompt_id, "closed": event.closure, "summary": event.summary}
+    news = {"prompt_id": event.prompt_id, "closed": event.closure, "at": rfc3339(event.at), "summary": event.summary}
     return _agent_message(view, event.message_id, event.summary, {PROMPT_NEWS: news})
+
+
+def _ended_news(prompt: OpenPrompt, event: Finished) -> dict[str, Any]:
+    news = {"prompt_id": prompt.prompt_id, "closed": "ended", "at": rfc3339(event.at), "summary": event.summary}
+    news["reason"] = event.reason
+    if by := event.detail.get("canceled_by"):
+        news["by"] = by
+    return news
 
 
 def _agent_message(view: TaskView, message_id: str, text: str, metadata: Mapping[str, Any]) -> Message:

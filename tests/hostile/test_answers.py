@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.daemon import Daemon, outcome_of, output_of, processes_with, prompt_of, state_of, wait_until
+from tests.support.daemon import RUNNER, Daemon, outcome_of, output_of, processes_with, prompt_of, state_of, wait_until
 
 ASK = ["ask", "Proceed? [y/N] "]
 CANONICAL_POLICY = """
@@ -213,3 +213,24 @@ def test_a_question_that_the_program_left_behind_is_withdrawn(shared: Daemon):
 
     assert working["status"]["message"]["metadata"]["urn:sandboxd:prompt-news:v1"]["closed"] == "withdrawn"
     assert shared.answer(task, "y").status_code == 409
+
+
+@pytest.mark.parametrize("timeout_s", [1, 60])
+def test_what_a_program_asks_while_it_is_being_ended_is_no_prompt(make_daemon, timeout_s):
+    daemon = make_daemon()
+    runner = daemon.workspace / RUNNER
+    asks = 'process.on("SIGINT", () => process.stdout.write("\\nReally quit? [y/N] "));'
+    runner.write_text(f"{asks}\n{runner.read_text()}")
+    task = daemon.run([ASK, ["hang"]], timeout_seconds=timeout_s)
+
+    with daemon.client(headers={"Last-Event-ID": "1"}) as client:
+        if timeout_s > 1:
+            client.post(f"/tasks/{task['id']}:cancel")
+        daemon.until(task["id"], "FAILED", "CANCELED")
+        lines = client.get(f"/tasks/{task['id']}:subscribe").text.splitlines()
+
+    news = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    states = [item["statusUpdate"]["status"]["state"] for item in news if "statusUpdate" in item]
+    assert states.count("TASK_STATE_INPUT_REQUIRED") == 1
+    assert states.index("TASK_STATE_INPUT_REQUIRED") == len(states) - 2, states
+    assert "Really quit?" in output_of(daemon.get(task["id"]))

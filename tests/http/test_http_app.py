@@ -15,7 +15,7 @@ def test_only_these_paths_are_open():
 
 
 async def test_every_other_path_refuses_whoever_is_unknown(tmp_path):
-    where = {"<ref>": "task-1", "<config>": "c", "<artifact_id>": "stdout"}
+    where = {"<ref>": "task-1", "<config>": "c", "<artifact_id>": "stdout", "<tenant:tenant>": "acme"}
     asked = 0
     async with tiny_host(tmp_path) as host, httpx.AsyncClient(base_url=host.server.url) as anyone:
         for route in (*routes(), *host_routes()):
@@ -24,7 +24,7 @@ async def test_every_other_path_refuses_whoever_is_unknown(tmp_path):
                 path = path.replace(hole, value)
             for prefix in ("", "/agents/box") if route in routes() else ("",):
                 for method in route.methods.split():
-                    headers = {"A2A-Version": route.speaks or "1.0"}
+                    headers = {"A2A-Version": (route.speaks or ("1.0",))[0]}
                     answer = await anyone.request(method, prefix + path, headers=headers)
                     asked += 1
 

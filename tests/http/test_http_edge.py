@@ -78,7 +78,7 @@ async def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(tmp_path)
 async def test_the_refusal_is_spelled_as_its_door_spells(tmp_path):
     async with served(app_behind_the_edge(), tmp_path) as server:
         rpc = await post(f"{server.url}/", content=b"x" * 2000)
-        problem = await post(f"{server.url}/v1/x", content=b"x" * 2000)
+        problem = await post(f"{server.url}/v1/messages:send", content=b"x" * 2000)
 
     assert (rpc.status_code, problem.status_code) == (413, 413)
     assert rpc.json()["error"]["code"] == -32600

@@ -50,6 +50,33 @@ def test_no_character_is_torn_by_a_read(text: str, step: int):
     assert "".join(piece.decode() for piece in pieces) == text
 
 
+@given(st.text(alphabet="aé€😀", min_size=10, max_size=100), st.integers(min_value=16, max_value=120), st.integers(1, 9))
+def test_no_character_is_torn_where_the_head_ends_and_the_tail_begins(text: str, cap: int, step: int):
+    data = text.encode()
+    capture = Capture("terminal", cap)
+    pieces = []
+    for start in range(0, len(data), step):
+        capture.add(data[start : start + step])
+        if piece := capture.take():
+            pieces.append(piece)
+    pieces += capture.finish()
+
+    seen = [piece.data.decode() for piece in pieces]  # raises where one is torn
+    cut = sum(piece.cut for piece in pieces)
+    assert len("".join(seen).encode()) + cut == len(data)
+    assert "".join(seen) == text or cut
+
+
+def test_bytes_that_are_no_text_are_kept_exactly_around_the_cut():
+    capture = Capture("stdout", 16)
+    capture.add(bytes([0x80, 0xFF] * 50))
+
+    head, tail = capture.finish()
+
+    assert head.data == bytes([0x80, 0xFF] * 6)
+    assert len(head.data) + tail.cut + len(tail.data) == 100
+
+
 def test_a_flood_holds_no_more_than_the_cap_in_memory():
     capture = Capture("stdout", 1_000)
     for _ in range(100):

@@ -4,6 +4,7 @@ import os
 import pty
 
 import trio
+import trio.testing
 
 from sandboxd.live.reader import Reader
 
@@ -21,7 +22,7 @@ async def test_a_pipe_is_read_to_its_end():
         nursery.start_soon(reader.run)
         os.write(write_fd, b"all of it")
         os.close(write_fd)
-        assert await reader.drained(1.0)
+        assert await reader.drained(1.0, 5.0)
 
     os.close(read_fd)
     assert bytes(seen) == b"all of it"
@@ -53,7 +54,7 @@ async def test_a_terminal_that_was_closed_and_opened_again_is_read_on():
             await grew.wait()
         os.close(again)
         reader.expect_end()
-        assert await reader.drained(2.0)
+        assert await reader.drained(2.0, 5.0)
 
     os.close(master)
     assert bytes(seen) == b"one two"
@@ -69,7 +70,59 @@ async def test_a_descriptor_that_somebody_holds_open_is_given_up_after_silence()
     reader = Reader(read_fd, take)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(reader.run)
-        assert not await reader.drained(0.05)
+        assert not await reader.drained(0.05, 5.0)
         nursery.cancel_scope.cancel()
     os.close(read_fd)
     os.close(write_fd)
+
+
+async def test_a_descriptor_that_somebody_else_never_stops_writing_to_is_given_up_too():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    os.set_blocking(write_fd, False)
+
+    async def take(data: bytes) -> None:
+        os.write(write_fd, data)  # there is always more
+        await trio.lowlevel.checkpoint()
+
+    reader = Reader(read_fd, take)
+    async with trio.open_nursery() as nursery:
+        os.write(write_fd, b"more")
+        nursery.start_soon(reader.run)
+        with trio.fail_after(5):
+            assert not await reader.drained(0.3, 0.1)
+        nursery.cancel_scope.cancel()
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+async def test_a_reading_that_is_held_back_is_not_given_up_for_that():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    gate = trio.Event()
+    seen = bytearray()
+
+    async def take(data: bytes) -> None:
+        await gate.wait()
+        seen.extend(data)
+
+    reader = Reader(read_fd, take)
+    drained: list[bool] = []
+
+    async def drain() -> None:
+        drained.append(await reader.drained(0.05, 0.05))
+
+    os.write(write_fd, b"all of it")
+    os.close(write_fd)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(drain)
+        with trio.move_on_after(0.3):
+            await trio.sleep_forever()
+        assert drained == []
+        gate.set()
+
+    os.close(read_fd)
+    assert drained == [True]
+    assert bytes(seen) == b"all of it"

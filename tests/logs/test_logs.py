@@ -81,3 +81,17 @@ def test_the_journal_is_known_by_its_device_and_inode(tmp_path):
         assert not logs.is_journal(stream, {"JOURNAL_STREAM": "1:2"})
         assert not logs.is_journal(stream, {})
     assert not logs.is_journal(io.StringIO(), {"JOURNAL_STREAM": "1:2"})
+
+
+def test_a_line_that_cannot_be_written_is_lost_and_nothing_else():
+    with open("/dev/full", "w", buffering=1) as stream:
+        logs.configure(stream=stream, journal=False)
+        logs.logger("sandboxd.live.run").error("Cannot append to the store", error="disk full")
+        with pytest.raises(OSError, match="No space left"):
+            stream.flush()  # so it was a stream that fails
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+    closed = io.StringIO()
+    logs.configure(stream=closed, journal=False)
+    closed.close()
+    logs.logger("sandboxd.live.run").error("Cannot append to the store")

@@ -16,6 +16,10 @@ from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.protocol import SpawnFailed
 from tests.runner.workshop import Workshop, finish, open_descriptors, read_until, started
 
+# The C library's two signals. What posix_spawn(3) starts, and `make` uses it, finds them ignored (glibc, spawni.c), hands
+# that on, and no sigaction(2) of the library's can change it.
+LIBC_OWN = 1 << 31 | 1 << 32
+
 LOOK = """
 import json, os, resource, signal, sys
 def status(key):
@@ -67,7 +71,7 @@ async def test_signals_limits_and_privileges_start_clean(shop, spawner, terminal
     found = await look(spawner, shop, terminal=terminal)
 
     sigpipe_and_sigxfsz = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)  # Python itself ignores these two
-    assert found["ignored"] & ~sigpipe_and_sigxfsz == 0
+    assert found["ignored"] & ~sigpipe_and_sigxfsz & ~LIBC_OWN == 0
     assert found["blocked"] == 0
     assert found["nnp"] == "1"
     assert found["core"] == [0, 0]
@@ -83,7 +87,9 @@ async def test_sigpipe_ends_a_writer_that_nobody_reads(shop, spawner):
         status, out, _ = await finish(await spawner.start(shop.request("bash")))
 
     assert status.code == 0
-    assert out.split() == [b"y", b"SigIgn:", b"0000000000000000"]
+    written, _, ignored = out.split()
+    assert written == b"y"
+    assert int(ignored, 16) & ~LIBC_OWN == 0
 
 
 async def test_without_a_terminal_nothing_can_ask(shop, spawner):

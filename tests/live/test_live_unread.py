@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from sandboxd.live.receipt import unread_bytes
+from sandboxd.live.terminal import unread_bytes
 
 
 @pytest.mark.parametrize(("script", "unread"), [("exec sleep 0.2", 2), ("read answer", 0)])

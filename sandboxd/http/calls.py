@@ -1,0 +1,152 @@
+"""What does a request ask for, whichever door, version and manner it came in?
+
+One function an operation, and no second copy anywhere: a door hands over the parameters as JSON and the codec of the request's
+version, and gets back the answer's JSON, or a stream to follow. What is refused here is refused at every door alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import attrs
+import quart
+
+from sandboxd.a2a.codec import Codec
+from sandboxd.a2a.model import CancelRequest, ListRequest, Reply, SendRequest
+from sandboxd.errors import ExtendedCardNotConfigured, PushNotificationNotSupported, UnsupportedOperation
+from sandboxd.http.auth import PEER
+from sandboxd.http.cards import Asked
+from sandboxd.http.doors import Doors
+from sandboxd.operations import cancel as canceling
+from sandboxd.operations import get as getting
+from sandboxd.operations import list as listing
+from sandboxd.operations import send as sending
+from sandboxd.operations import subscribe as subscribing
+from sandboxd.operations.host import Caller
+from sandboxd.operations.stream import Stream
+
+
+@attrs.frozen
+class Call:
+    """One request: who asks what of which instance. `after`: the sequence number that a stream is resumed from."""
+
+    doors: Doors
+    caller: Caller
+    instance: str
+    codec: Codec
+    params: Any
+    after: int | None = None
+
+
+Operation = Callable[[Call], Awaitable[Any]]  # the answer's JSON, or a `Stream`
+
+
+@attrs.frozen
+class Sent:
+    """A message that was taken, and what it is answered with."""
+
+    request: SendRequest
+    reply: Reply
+
+
+async def sent(it: Call, *, may_wait: bool = True) -> Sent:
+    """Send the message, and wait for the turn's end where the client does not ask for less."""
+    request = it.codec.decode_send(it.params)
+    wait = may_wait and not request.return_immediately
+    return Sent(request, await sending.send(it.doors.host, it.caller, it.instance, request, wait=wait))
+
+
+async def send(it: Call) -> Any:
+    """`SendMessage`, `message/send`."""
+    return it.codec.encode_send_response((await sent(it)).reply)
+
+
+async def stream(it: Call) -> Stream:
+    """`SendStreamingMessage`, `message/stream`."""
+    return await sending.stream(it.doors.host, it.caller, it.instance, it.codec.decode_send(it.params))
+
+
+async def get(it: Call) -> Any:
+    """`GetTask`, `tasks/get`."""
+    request = it.codec.decode_get(it.params)
+    length = request.history_length
+    task = await getting.get(it.doors.host, it.caller, it.instance, request.task_id, history_length=length)
+    return it.codec.encode_task(task)
+
+
+async def list_tasks(it: Call) -> Any:
+    """`ListTasks`."""
+    return await _list(it, it.codec.decode_list(it.params))
+
+
+async def list_by_query(it: Call) -> Any:
+    """The same from query parameters, where everything is text."""
+    return await _list(it, it.codec.decode_list_query(it.params))
+
+
+async def cancel(it: Call) -> Any:
+    """`CancelTask`, `tasks/cancel`."""
+    request = it.codec.decode_cancel(it.params)
+    reason = _reason(request)
+    return it.codec.encode_task(await canceling.cancel(it.doors.host, it.caller, it.instance, request.task_id, reason=reason))
+
+
+async def subscribe(it: Call) -> Stream:
+    """`SubscribeToTask`, `tasks/resubscribe`; in 0.3 a task that has ended is shown once more."""
+    task_id = it.codec.decode_subscribe(it.params)
+    shows_ended = it.codec.VERSION == "0.3"
+    return await subscribing.subscribe(it.doors.host, it.caller, it.instance, task_id, after=it.after, shows_ended=shows_ended)
+
+
+async def push_config(it: Call) -> Any:
+    """Every push notification operation."""
+    raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
+
+
+async def extended_card(it: Call) -> Any:
+    """`GetExtendedAgentCard`, `agent/getAuthenticatedExtendedCard`; 0.3 has no other error for "none"."""
+    it.doors.host.enter(it.caller, it.instance)
+    if it.doors.host.capabilities.extended_card:
+        asked = Asked(PEER.get(), quart.request.host)
+        return it.doors.cards.extended(it.doors.host, it.instance, it.doors.version, asked)
+    why = "cannot show an extended agent card: this agent has none"
+    raise ExtendedCardNotConfigured(why) if it.codec.VERSION == "0.3" else UnsupportedOperation(why)
+
+
+STREAMS: tuple[Operation, ...] = (stream, subscribe)
+METHODS_10: Mapping[str, Operation] = {
+    "SendMessage": send,
+    "SendStreamingMessage": stream,
+    "GetTask": get,
+    "ListTasks": list_tasks,
+    "CancelTask": cancel,
+    "SubscribeToTask": subscribe,
+    "CreateTaskPushNotificationConfig": push_config,
+    "GetTaskPushNotificationConfig": push_config,
+    "ListTaskPushNotificationConfigs": push_config,
+    "DeleteTaskPushNotificationConfig": push_config,
+    "GetExtendedAgentCard": extended_card,
+}
+METHODS_03: Mapping[str, Operation] = {
+    "message/send": send,
+    "message/stream": stream,
+    "tasks/get": get,
+    "tasks/cancel": cancel,
+    "tasks/resubscribe": subscribe,
+    "tasks/pushNotificationConfig/set": push_config,
+    "tasks/pushNotificationConfig/get": push_config,
+    "tasks/pushNotificationConfig/list": push_config,
+    "tasks/pushNotificationConfig/delete": push_config,
+    "agent/getAuthenticatedExtendedCard": extended_card,
+}
+
+
+async def _list(it: Call, request: ListRequest) -> Any:
+    return it.codec.encode_task_page(await listing.list_tasks(it.doors.host, it.caller, it.instance, request))
+
+
+def _reason(request: CancelRequest) -> str | None:
+    """Why the caller cancels: `metadata.reason`, a convention of ours that any client may leave out."""
+    reason = (request.metadata or {}).get("reason")
+    return reason if isinstance(reason, str) else None

@@ -1,0 +1,64 @@
+"""What goes when its time is over, and where does its space go?
+
+A task's row outlives its events, and both may outlive its output. What is gone is said to be gone: a cursor into pruned events
+is refused, and an artifact whose bytes were dropped has them all in its cut.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+import attrs
+
+from sandboxd.store.codec import decode_artifacts, encode_artifacts
+
+
+def deletion(task_id: str) -> Callable[[sqlite3.Connection], int]:
+    """The work that deletes an ended task; it returns how many went."""
+
+    def delete(connection: sqlite3.Connection) -> int:
+        # Events, output, prompts and messages go with it (ON DELETE CASCADE).
+        return connection.execute("DELETE FROM tasks WHERE id = ? AND is_terminal = 1", (task_id,)).rowcount
+
+    return delete
+
+
+def without_events(number: int) -> Callable[[sqlite3.Connection], None]:
+    """The work that deletes an ended task's events."""
+
+    def delete(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM events WHERE task = ?", (number,))
+
+    return delete
+
+
+def without_output(number: int) -> Callable[[sqlite3.Connection], None]:
+    """The work that deletes an ended task's events and output; the events name bytes that would be missing."""
+
+    def delete(connection: sqlite3.Connection) -> None:
+        row = connection.execute("SELECT artifacts FROM tasks WHERE number = ?", (number,)).fetchone()
+        if row is None:
+            return
+        emptied = tuple(
+            attrs.evolve(artifact, size=0, head=0, cut=artifact.cut + artifact.size) for artifact in decode_artifacts(row[0])
+        )
+        connection.execute("UPDATE tasks SET artifacts = ? WHERE number = ?", (encode_artifacts(emptied), number))
+        connection.execute("DELETE FROM events WHERE task = ?", (number,))
+        connection.execute("DELETE FROM output WHERE task = ?", (number,))
+
+    return delete
+
+
+def compact(connection: sqlite3.Connection, max_bytes: int) -> int:
+    """Give unused pages at the file's end back; how many bytes are still unused.
+
+    A file that was made without `auto_vacuum` (by 0.1.0) keeps its size and uses the space again: then 0.
+    """
+    (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    if mode != 2:  # incremental
+        return 0
+    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.execute(f"PRAGMA incremental_vacuum({max(1, max_bytes // page_bytes)})").fetchall()
+    (unused,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return int(unused) * int(page_bytes)

@@ -1,0 +1,67 @@
+"""What is on record of the messages that were sent under idempotency/v1?
+
+`note` runs inside the transactions of `changes`: a message and what it did become visible together, so a crash cannot come
+between a task and the knowledge of which message made it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import datetime, timedelta
+
+from sandboxd.store.base import SendKey, SendRecord, Told
+from sandboxd.store.times import key, to_us
+
+_WHERE = "principal = ? AND instance = ? AND message_id = ?"
+
+
+def reserve(
+    connection: sqlite3.Connection, send: SendKey, digest: str, *, now: datetime, ttl_s: float, max_entries: int
+) -> SendRecord | None:
+    """The record of that message; None: there was none within the time to live, and now there is a new one."""
+    row = connection.execute(
+        f"SELECT hash, task, seq, door, status, headers, body, at_us FROM sends WHERE {_WHERE}",  # noqa: S608 - a constant
+        _key(send),
+    ).fetchone()
+    if row is not None and row[-1] > to_us(now - timedelta(seconds=ttl_s)):
+        found, task_id, seq, door, status, headers, body, _ = row
+        told = None if status is None else Told(door, status, tuple((name, value) for name, value in json.loads(headers)), body)
+        return SendRecord(found, task_id, seq, told)
+    connection.execute(f"DELETE FROM sends WHERE {_WHERE}", _key(send))  # noqa: S608 - a constant
+    cursor = connection.execute(
+        "INSERT INTO sends (principal, instance, message_id, hash, at_us) VALUES (?, ?, ?, ?, ?)",
+        (*_key(send), digest, to_us(now)),
+    )
+    assert cursor.lastrowid is not None
+    # Numbers are never used twice, so at most `max_entries` rows are left, and no count is needed.
+    connection.execute("DELETE FROM sends WHERE number <= ?", (cursor.lastrowid - max_entries,))
+    return None
+
+
+def note(connection: sqlite3.Connection, send: SendKey, task_id: str, seq: int) -> None:
+    """The message led to that event, if anybody asked to remember it."""
+    connection.execute(
+        f"UPDATE sends SET task = ?, seq = ? WHERE {_WHERE} AND task IS NULL AND status IS NULL",  # noqa: S608 - a constant
+        (task_id, seq, *_key(send)),
+    )
+
+
+def settle(connection: sqlite3.Connection, send: SendKey, told: Told) -> None:
+    """The message was refused so."""
+    connection.execute(
+        f"UPDATE sends SET door = ?, status = ?, headers = ?, body = ? WHERE {_WHERE} AND task IS NULL AND status IS NULL",  # noqa: S608 - a constant
+        (told.door, told.status, json.dumps(told.headers), told.body, *_key(send)),
+    )
+
+
+def forget(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
+    """Delete the oldest records from before then."""
+    return connection.execute(
+        "DELETE FROM sends WHERE number IN (SELECT number FROM sends WHERE at_us <= ? ORDER BY at_us LIMIT ?)",
+        (to_us(before), limit),
+    ).rowcount
+
+
+def _key(send: SendKey) -> tuple[str, str, str]:
+    return key(send.principal), send.instance, key(send.message_id)
