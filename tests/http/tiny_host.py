@@ -56,9 +56,6 @@ class ToldRuns:
         assert self.answer is not None
         return self.answer(response, message, principal)
 
-    def accepted_nowait(self, prompt_id: str) -> Any:
-        return None
-
     async def submit(self, principal: str, event: Submitted, view: TaskView, request: Any) -> TaskView:
         self.commands.append(request)
         story = Story(self.feed, view.task_id, instance=view.instance, context_id=view.context_id)
