@@ -18,19 +18,26 @@ from typing import Final
 import trio
 
 from sandboxd import __version__, logs, packs
+from sandboxd.a2a.extensions import TCK_REQUIRED
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.errors import LoadError, Problem
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
+from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
+from sandboxd.http.card_keys import CardKeys
+from sandboxd.http.cards import Cards
 from sandboxd.http.doors import Doors
 from sandboxd.http.listeners import CannotListen, Listener, tcp_listener, unix_listener
+from sandboxd.http.pace import Pace
 from sandboxd.http.server import serve
 from sandboxd.http.settings import DoorSettings
+from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
+from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
-from sandboxd.operations.host import Host, Instance
+from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
@@ -95,7 +102,18 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             for instance in config.instances
         }
         try:
-            yield Host(instances, config.default_instance.id, store, feed, spawner, supervisor, clock, judge)
+            yield Host(
+                instances,
+                config.default_instance.id,
+                store,
+                feed,
+                spawner,
+                supervisor,
+                clock,
+                judge,
+                capabilities=_capabilities(config),
+                plays_scripts=config.tck is not None,
+            )
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
                 await supervisor.stop()
@@ -132,14 +150,25 @@ async def _serve(config: Config) -> None:
     )
     tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
     async with open_host(config) as host:
-        gate = Gate(tokens, lambda: host.spawner.pid)
-        doors = Doors(host, gate, settings, __version__, checks={"store": host.store.check})
+        gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK))
+        keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
             listeners = list(_listeners(config, settings, stack))
+            doors = Doors(
+                host,
+                gate,
+                settings,
+                __version__,
+                checks={"store": host.store.check},
+                pace=Pace(config.limits.rate, config.limits.burst),
+                cards=_cards(config, keys, listeners),
+            )
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors)
                 nursery.start_soon(_watch_spawner, host)
                 nursery.start_soon(keep_house, host, config.retention)
+                if config.tck is not None:
+                    _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
@@ -149,6 +178,26 @@ async def _serve(config: Config) -> None:
                 await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
+
+
+def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener]) -> Cards:
+    limits = {
+        "max_tasks": config.limits.max_tasks,
+        "max_body_bytes": config.limits.max_body_bytes,
+        "requests_per_s": config.limits.rate,
+    }
+    tcp = next((listener for listener in listeners if listener.door == "tcp"), None)
+    return Cards(keys, config.card == "merged", config.public_url, tcp, limits)
+
+
+def _capabilities(config: Config) -> Capabilities:
+    match config.tck:
+        case "caps-off":
+            return Capabilities(streaming=False)
+        case "required-extension":
+            return Capabilities(required_extensions=(TCK_REQUIRED,))
+        case _:
+            return Capabilities(extended_card=True)
 
 
 async def _stop_on_signal(host: Host, doors: Doors) -> None:

@@ -29,6 +29,8 @@ COMMANDS: Final = {
     "check": "Check config, policies, packs, or one request.",
     "conformance": "Drive any executor through the specs' scenarios.",
     "explain": "Say why a transcript's lines are questions, or not.",
+    "card": "Show and verify an agent card, rotate the keys that sign it.",
+    "tokens": "Make, list and revoke the tokens of clients.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",
 }

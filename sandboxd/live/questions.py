@@ -7,7 +7,7 @@ project: an answer is *claimed, then typed, with no checkpoint between* (invaria
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -66,10 +66,12 @@ class Questions:
         self._binding: Binding | None = None
         self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
         self._asked = 0
+        self._misfits = 0  # answers to the open prompt that did not fit
         self._is_over = False
         self._fed = trio.Event()
         self.expired = trio.Event()  # a prompt's own limit passed, and the policy says that this fails the task
         self.overrun = trio.Event()  # the program asked more often than the policy allows
+        self.given_up = trio.Event()  # more answers to one prompt did not fit than the policy allows
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
@@ -118,10 +120,10 @@ class Questions:
             raise self.not_open(response.prompt_id)
         problems = check(response_schema(binding.prompt.form), response.payload) or misfits
         if problems:
-            raise _invalid(response.prompt_id, problems)
+            raise self._misfit(binding, problems)
         keys = keystrokes(response.payload["text"], canonical=terminal.is_canonical(self._fd))
         if isinstance(keys, Problem):
-            raise _invalid(response.prompt_id, (keys,))
+            raise self._misfit(binding, (keys,))
         if not self._process.is_alive():
             binding.close()
             raise self.not_open(response.prompt_id)
@@ -175,6 +177,18 @@ class Questions:
         self._close(binding, Closed(self._clock.now(), str(uuid.uuid4()), binding.envelope.prompt_id, "withdrawn", why))
         self._wake()
 
+    def _misfit(self, binding: Binding, problems: Sequence[Problem]) -> AnswerInvalid:
+        """The refusal of an answer that does not fit; one too many closes the prompt and ends the task."""
+        self._misfits += 1
+        still = "the prompt is still open"
+        if self._misfits > self._rules.max_invalid:
+            binding.close()
+            self.given_up.set()
+            still = f"the prompt is closed: more than {self._rules.max_invalid} answers did not fit"
+        count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
+        facts = {"prompt_id": binding.envelope.prompt_id}
+        return AnswerInvalid(f"{count} not fit; {still}", problems=problems, facts=facts)
+
     def _raise(self, prompt: Prompt, now: float) -> None:
         text = plain_text(prompt.text)
         if not text or not self._process.is_alive():
@@ -183,6 +197,7 @@ class Questions:
             self.overrun.set()
             return
         self._asked += 1
+        self._misfits = 0
         at = self._clock.now()
         deadline, expires_at = self._ends_at, None
         if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
@@ -230,11 +245,6 @@ def _facts(prompt: Prompt) -> Mapping[str, Any]:
     if form.default is not None:
         facts["default"] = form.default
     return facts
-
-
-def _invalid(prompt_id: str, problems: tuple[Problem, ...]) -> AnswerInvalid:
-    count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
-    return AnswerInvalid(f"{count} not fit; the prompt is still open", problems=problems, facts={"prompt_id": prompt_id})
 
 
 def _undelivered(prompt_id: str, why: str, *, prompt_open: bool) -> DeliveryFailed:

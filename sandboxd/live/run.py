@@ -75,8 +75,7 @@ class TaskRun:
             except Exception:
                 _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
                 self._ending = Ending("internal")
-                await self._process.stop(grace_s=self._stop_grace_s)
-                status = await self._process.wait()
+                status = await self._stop()
             finally:
                 self._process.close()
             self._finish(status)
@@ -140,8 +139,12 @@ class TaskRun:
             nursery.start_soon(exited)
             await self._end_asked.wait()
             nursery.cancel_scope.cancel()
-        if self._ending is not None:
-            await self._process.stop(grace_s=self._stop_grace_s)
+        return await (self._process.wait() if self._ending is None else self._stop())
+
+    async def _stop(self) -> ExitStatus:
+        self._survivors = await self._process.stop(grace_s=self._stop_grace_s)
+        if self._process.pid in self._survivors:  # it hangs in the kernel: when and how it will end nobody knows
+            return ExitStatus()
         return await self._process.wait()
 
     async def _watch_limits(self) -> None:
@@ -150,6 +153,7 @@ class TaskRun:
             if self._questions:
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
+                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.given_up, Ending("no-valid-answer"))
 
     async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
         await wait(what)

@@ -33,11 +33,13 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     Raises `InvalidParams`, `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`; `NotReady` when it was typed but the record
     still waits for the store.
     """
+    host.enter(caller, instance)
+    caller.need("answer", instance, "take an answer")
     assert message.metadata is not None
     response = parse_response(message.metadata[HITL_RESPONSE_FOR], message.task_id)
     assert message.task_id is not None
-    view = await host.store.view(message.task_id)
-    if view is None or view.instance != instance or message.context_id not in (None, view.context_id):
+    view = await host.find(caller, instance, message.task_id)
+    if view is None or message.context_id not in (None, view.context_id):
         metrics.ANSWERS.labels(outcome="conflict").inc()
         raise _unknown(response.prompt_id)
     message = attrs.evolve(message, context_id=view.context_id)

@@ -25,7 +25,9 @@ async def cancel(host: Host, caller: Caller, instance: str, task_id: str, *, rea
     A program that ended by itself before it could be stopped wins: then, and for every terminal task, `TaskNotCancelable`.
     Two callers at once both get the canceled task.
     """
-    view = await host.view(instance, task_id)
+    host.enter(caller, instance)
+    caller.need("cancel", instance, f"cancel task `{task_id}`")
+    view = await host.view(caller, instance, task_id)
     assert view.state is not None
     if view.state.is_terminal:
         raise _too_late(view)

@@ -44,14 +44,16 @@ class Limits:
 class PromptRules:
     """How questions of this command are found and what happens when nobody answers.
 
-    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts. `schema`: what an
-    answer's text has to fit besides, evaluated by `sandboxd.schemas` alone.
+    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts. `max_invalid`: so
+    many answers to one prompt may not fit; one more, and the task fails. `schema`: what an answer's text has to fit besides,
+    evaluated by `sandboxd.schemas` alone.
     """
 
     detectors: tuple[str, ...] = ()
     timeout_s: int | None = None
     on_expiry: OnExpiry = "wait"
     max_prompts: int = 100
+    max_invalid: int = 20
     schema: Mapping[str, Any] | None = None
 
 

@@ -98,6 +98,7 @@ class TaskQuery:
 
     instance: str
     context_id: str | None = None
+    principal: str | None = None  # who created them
     state: TaskState | None = None
     since: datetime | None = None
     limit: int = 50
@@ -128,6 +129,9 @@ class Store(Protocol):
 
     async def view(self, task_id: str) -> TaskView | None:
         """The task as it stands, or None."""
+
+    async def owner(self, task_id: str) -> str | None:
+        """The principal that created the task, or None."""
 
     async def view_at(self, task_id: str, seq: int) -> TaskView | None:
         """The task as it stood right after event `seq` (`seq` ≥ 1); None when the task or that event does not exist."""

@@ -54,6 +54,10 @@ class SqliteStore:
         """As `Store.view`."""
         return await self._read(lambda connection: queries.view(connection, task_id))
 
+    async def owner(self, task_id: str) -> str | None:
+        """As `Store.owner`."""
+        return await self._read(lambda connection: queries.owner(connection, task_id))
+
     async def view_at(self, task_id: str, seq: int) -> TaskView | None:
         """As `Store.view_at`."""
         return await self._read(lambda connection: queries.view_at(connection, task_id, seq))

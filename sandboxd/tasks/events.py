@@ -28,11 +28,13 @@ Reason = Literal[
     "prompt-expired",  # nobody answered in time, and the policy says that this fails the task
     "spawn-failed",  # the program could not be started
     "prompt-limit",  # it asked more questions than the policy allows
+    "no-valid-answer",  # more answers to one prompt did not fit than the policy allows
     "daemon-stopped",  # the daemon was told to stop
     "daemon-died",  # the daemon died under the task; found at the next start
     "spawner-died",  # the process that starts runs died, and every run with it
     "internal",  # a fault of ours; the log has it
     "echo",  # no envelope: the text was echoed, nothing ran
+    "script",  # the public kit's profile: a script ended, nothing ran
 ]
 
 # Why a prompt is no longer open without an answer.
