@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -41,8 +41,11 @@ from sandboxd.live.supervisor import STOP_S, Supervisor
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.policy.load import load_policy
+from sandboxd.policy.model import Policy
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
 from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
+from sandboxd.schemas.evaluate import misuse
+from sandboxd.schemas.judge import open_judge
 from sandboxd.store.base import StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
@@ -72,7 +75,7 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
     Raises `LoadError` (a pack or policy), `StoreUnavailable`, `SpawnerUnavailable`.
     """
     detectors = load_detectors()
-    _check_detectors(config, detectors)
+    policies = _check_policies(config, detectors)
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
@@ -82,6 +85,9 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             _log.warning("resolved tasks that a dead daemon left", tasks=found)
         spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
         adapters = await spawner.adapters()
+        judge = await stack.enter_async_context(open_judge())
+        if any(policy.prompts.schema is not None for policy in policies):
+            judge.warm_nowait()
         nursery = await stack.enter_async_context(trio.open_nursery())  # one task a live run: their errors must not be lost
         supervisor = Supervisor(
             feed,
@@ -105,6 +111,7 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
                 spawner,
                 supervisor,
                 clock,
+                judge,
                 capabilities=_capabilities(config),
                 plays_scripts=config.tck is not None,
             )
@@ -234,16 +241,22 @@ def _spawner_setup(config: Config) -> SpawnerSetup:
     return SpawnerSetup(instances, dict(config.programs), config.isolation)
 
 
-def _check_detectors(config: Config, detectors: Mapping[str, Pack]) -> None:
-    """A policy that names a pack which is not there must fail now, not when its first command runs."""
+def _check_policies(config: Config, detectors: Mapping[str, Pack]) -> Sequence[Policy]:
+    """A policy that names a pack which is not there, or has a schema that is none, must fail now, not when it is used."""
+    policies = []
     for path in {path for instance in config.instances for path in instance.policies}:
         file = packs.read(path)
-        missing = [name for name in load_policy(str(path), file.text, file.digest).prompts.detectors if name not in detectors]
+        policies.append(load_policy(str(path), file.text, file.digest))
+        prompts = policies[-1].prompts
+        if prompts.schema is not None and (why := misuse(prompts.schema)):
+            raise LoadError(str(path), [Problem("prompts.schema", f"is no schema of draft 2020-12: {why}")])
+        missing = [name for name in prompts.detectors if name not in detectors]
         if missing:
             known = ", ".join(f"`{name}`" for name in detectors)
             raise LoadError(
                 str(path), [Problem("prompts.detectors", f"no pack is named `{name}`; there are {known}") for name in missing]
             )
+    return policies
 
 
 def _refuse_root(config: Config) -> None:

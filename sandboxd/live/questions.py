@@ -100,17 +100,25 @@ class Questions:
             with trio.move_on_at(wake_at):
                 await self._fed.wait()
 
-    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+        """What the policy asks of the answer's text besides, if that prompt is open: evaluated before `answer_nowait`."""
+        is_open = self._binding is not None and self._binding.is_open and self._binding.envelope.prompt_id == prompt_id
+        return self._rules.schema if is_open else None
+
+    def answer_nowait(
+        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+    ) -> Accepted:
         """Type an answer into the program that asked, once; raises `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`.
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
-        succeeds; a program that is gone afterwards has been answered only if it read everything.
+        succeeds; a program that is gone afterwards has been answered only if it read everything. `misfits`: what the
+        policy's own schema says against the payload, which cannot be asked here.
         """
         binding = self._binding
         if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
             raise self.not_open(response.prompt_id)
-        problems = check(binding.envelope.response_schema, response.payload)
+        problems = check(response_schema(binding.prompt.form), response.payload) or misfits
         if problems:
             raise self._misfit(binding, problems)
         keys = keystrokes(response.payload["text"], canonical=terminal.is_canonical(self._fd))
@@ -194,7 +202,7 @@ class Questions:
         deadline, expires_at = self._ends_at, None
         if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
             deadline, expires_at = at + timedelta(seconds=self._rules.timeout_s), now + self._rules.timeout_s
-        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form), deadline)
+        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form, self._rules.schema), deadline)
         if self._binding:
             self._binding.close()
         self._binding = Binding(envelope, prompt, now, expires_at)

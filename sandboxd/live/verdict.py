@@ -38,6 +38,7 @@ def finished(
     detail = dict(ending.detail) if ending else {}
     if survivors:
         detail["survivors"] = list(survivors)
+        summary += f" {len(survivors)} of its processes could not be ended: they hang in the kernel."
     return Finished(at, message_id, reason, fail_kind, summary, status.code, status.signal, detail)
 
 

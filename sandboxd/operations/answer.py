@@ -15,10 +15,13 @@ from sandboxd import metrics
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
 from sandboxd.a2a.model import Message
 from sandboxd.a2a.wire import rfc3339
-from sandboxd.errors import AnswerInvalid, DeliveryFailed, NotReady, PromptNotOpen
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, NotReady, Problem, PromptNotOpen
+from sandboxd.hitl.answer import TEXT_MAX_BYTES
 from sandboxd.hitl.envelope import Response, parse_response
 from sandboxd.live.questions import Accepted
+from sandboxd.live.run import TaskRun
 from sandboxd.operations.host import Caller, Host
+from sandboxd.schemas.judge import Judged, Unjudged
 from sandboxd.tasks.view import TaskView
 
 RECORD_S: Final = 30.0  # how long a typed answer may wait for the disk before the caller is told so
@@ -44,8 +47,10 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     if run is None:
         metrics.ANSWERS.labels(outcome="conflict").inc()
         raise await _from_record(host, view, response)
+    # First the policy's schema, elsewhere and at leisure; then, without a checkpoint, is the prompt still open, and the claim.
+    misfits = await _foreign_misfits(host, run, response)
     try:
-        accepted = run.answer_nowait(response, message, caller.principal)
+        accepted = run.answer_nowait(response, message, caller.principal, misfits)
     except PromptNotOpen:
         metrics.ANSWERS.labels(outcome="conflict").inc()
         if earlier := run.accepted_nowait(response.prompt_id):
@@ -63,6 +68,17 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     await _on_record(accepted)
     metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
     return accepted.ticket.view
+
+
+async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tuple[Problem, ...]:
+    schema, text = run.foreign_schema(response.prompt_id), response.payload.get("text")
+    if schema is None or not isinstance(text, str) or len(text) > TEXT_MAX_BYTES:
+        return ()
+    match await host.judge.judge(schema, text):
+        case Judged(problems=problems):
+            return tuple(attrs.evolve(problem, field=f"/text{problem.field}") for problem in problems)
+        case Unjudged(why=why):
+            return (Problem("/text", f"cannot be checked against the policy's schema: {why}", "allOf"),)
 
 
 async def _on_record(accepted: Accepted) -> None:

@@ -12,6 +12,7 @@ from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.access import NOTHING, Grants, Scope
 from sandboxd.operations.once import Once
 from sandboxd.runner.client import Spawner
+from sandboxd.schemas.judge import Judge
 from sandboxd.store.base import Store
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.view import TaskView
@@ -80,6 +81,7 @@ class Host:
     spawner: Spawner
     supervisor: Supervisor
     clock: Clock
+    judge: Judge
     capabilities: Capabilities = Capabilities()
     plays_scripts: bool = False
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
