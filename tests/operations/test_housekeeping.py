@@ -67,7 +67,7 @@ async def test_events_go_first_then_output_then_the_task(
 async def test_a_cursor_into_what_is_gone_is_an_error_that_says_so(tmp_path: Path) -> None:
     async with tiny_host(tmp_path) as tiny, tiny.server.unix_client() as client:
         task_id = await ended(tiny)
-        last = (await tiny.doors.host.view("box", task_id)).seq
+        last = (await tiny.doors.host.store.view(task_id)).seq  # type: ignore[union-attr]
         await tidy_after(tiny, 8, Retention(30, 15, 7))
 
         rest = await client.post(f"/tasks/{task_id}:subscribe", headers={**HEADERS, "Last-Event-ID": "2"})
