@@ -305,7 +305,6 @@ EVERYWHERE: dict[Talk, type[Exception]] = {
 IN_10: dict[Talk, type[Exception]] = {
     push_list: sdk.PushNotificationNotSupportedError,
     push_delete: sdk.PushNotificationNotSupportedError,
-    extended_card: sdk.UnsupportedOperationError,
     page_too_large: sdk.InvalidParamsError,
     follow_the_finished: sdk.UnsupportedOperationError,
     another_version: sdk.VersionNotSupportedError,
@@ -364,6 +363,20 @@ def test_a_required_extension_is_asked_for_and_echoed(scripted: Callable[[str], 
         assert event.task.status.state == TaskState.TASK_STATE_COMPLETED
 
     talk(scripted("required-extension"), wire, conversation, streaming=False)
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_the_extended_card_arrives_or_is_not_supported(scripted: Callable[[str], Daemon], binding: str):
+    async def conversation(client: Client) -> None:
+        card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
+        assert card.name == "default"
+
+    async def refused(client: Client) -> None:
+        with pytest.raises(sdk.UnsupportedOperationError):
+            await extended_card(client)
+
+    talk(scripted("full"), (binding, "1.0"), conversation)
+    talk(scripted("caps-off"), (binding, "1.0"), refused)
 
 
 def test_streams_that_are_off_are_refused(scripted: Callable[[str], Daemon]):
