@@ -30,7 +30,7 @@ Manner = Literal["rpc", "rest", "rest03", "dialect"]
 
 EXTENSIONS: Final = "A2A-Extensions"
 EXTENSIONS_03: Final = "X-A2A-Extensions"
-_HOST_PATHS: Final = ("healthz", "readyz", "metrics", ".well-known")
+_HOST_PATHS: Final = ("healthz", "readyz", "metrics", "audit", "schemas", ".well-known")
 _DIALECT_STEPS: Final = ("cancel", "subscribe", "artifacts")
 
 

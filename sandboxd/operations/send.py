@@ -23,6 +23,7 @@ from sandboxd.errors import (
 )
 from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
+from sandboxd.operations.audit import audited, of_message
 from sandboxd.operations.host import Caller, Earlier, Host
 from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
@@ -55,6 +56,13 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+    async with audited(host, caller, instance, of_message(request.message)) as note:
+        found = await _act(host, caller, instance, request)
+        note.task_id = found.task_id
+        return found
+
+
+async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     host.enter(caller, instance)
     _check_extensions(host, caller)
     if caller.earlier is not None:
