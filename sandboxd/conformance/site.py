@@ -83,11 +83,15 @@ class Site:
 
 
 def headers_of(door: Door, extensions: Sequence[str]) -> dict[str, str]:
-    """The headers that a request at that door carries; 0.3 has no version header, and named the other one `X-…`."""
+    """The headers that a request at that door carries.
+
+    0.3 has no version header and named the other one `X-…`; the dialect has the plain name alone, and where the two share a
+    path a server may tell its clients apart by that.
+    """
     headers = {"A2A-Version": "1.0"} if door.codec.version == "1.0" else {}
     if extensions:
         headers["A2A-Extensions"] = ", ".join(extensions)
-        if door.codec.version == "0.3":
+        if door.codec.version == "0.3" and not isinstance(door, Dialect):
             headers["X-A2A-Extensions"] = ", ".join(extensions)
     return headers
 

@@ -62,8 +62,11 @@ class Handler(BaseHTTPRequestHandler):
             return self._write(fault.status, {"error": error, **fault.extra})
 
     def _rest(self, body: dict[str, Any]) -> None:
-        path, old = self.path, self.path.startswith(("/messages:", "/v1/"))
-        door = "rest03" if path.startswith("/v1/message:") or ("rest03" in self.doors and old) else "dialect" if old else "rest"
+        path = self.path
+        old = path.startswith(("/messages:", "/v1/")) or (self.doors == ("dialect",) and path.startswith("/tasks/"))
+        door = "rest"
+        if old:
+            door = "rest03" if path.startswith("/v1/") else "dialect"
         if door not in self.doors:
             raise Fault(404, -32601, "no such path")
         if path in ("/message:send", "/messages:send", "/v1/message:send"):
@@ -175,7 +178,7 @@ class Handler(BaseHTTPRequestHandler):
         }
 
     def _active(self) -> frozenset[str]:
-        said = self.headers.get("A2A-Extensions") or ""
+        said = self.headers.get("A2A-Extensions") or self.headers.get("X-A2A-Extensions") or ""
         return frozenset(uri.strip() for uri in said.split(","))
 
     def _echo(self) -> None:

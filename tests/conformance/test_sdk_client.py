@@ -1,113 +1,39 @@
-"""Does the public SDK's client get every answer, and every A2A error as its own exception, in both versions and bindings?"""
+"""Does the public SDK's client get every answer, in both versions and bindings?"""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client import Client
 from a2a.client.errors import A2AClientError
-from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
 from a2a.types import (
-    AgentInterface,
     CancelTaskRequest,
-    DeleteTaskPushNotificationConfigRequest,
-    GetExtendedAgentCardRequest,
-    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
-    ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     Message,
     Part,
     Role,
-    SendMessageConfiguration,
-    SendMessageRequest,
     SubscribeToTaskRequest,
-    Task,
-    TaskPushNotificationConfig,
     TaskState,
 )
 from a2a.utils import errors as sdk
 from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 
 from tests.support.daemon import ADAPTER, HITL, Daemon
-
-BINDINGS = ("JSONRPC", "HTTP+JSON")
-VERSIONS = ("1.0", "0.3")
-REQUIRED = "urn:a2a:tck:required-extension"
-numbers = itertools.count()
-
-Talk = Callable[[Client], Awaitable[None]]
-
-
-@pytest.fixture(scope="module")
-def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Daemon]]:
-    """A daemon in a profile of the public kit, made when it is first asked for."""
-    made: dict[str, Daemon] = {}
-
-    def make(profile: str) -> Daemon:
-        if profile not in made:
-            folder = tmp_path_factory.mktemp(profile)
-            made[profile] = Daemon(folder, "/usr/bin/true", extra=f'[tck]\nprofile = "{profile}"')
-            made[profile].start()
-        return made[profile]
-
-    yield make
-    for daemon in made.values():
-        daemon.end()
-
-
-@asynccontextmanager
-async def connected(
-    url: str, binding: str, version: str, *, token: str = "", streaming: bool = True, polling: bool = False
-) -> AsyncIterator[Client]:
-    """A client that speaks one binding in one version, by a copy of the card that lists nothing else."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as http:
-        card = await A2ACardResolver(http, url).get_agent_card()
-        del card.supported_interfaces[:]
-        card.supported_interfaces.append(AgentInterface(url=url, protocol_binding=binding, protocol_version=version))
-        card.capabilities.extended_agent_card = True  # or the SDK answers from the card that it has
-        config = ClientConfig(httpx_client=http, streaming=streaming, polling=polling, supported_protocol_bindings=[binding])
-        yield ClientFactory(config).create(card)
-
-
-def context(*extensions: str, **headers: str) -> ClientCallContext:
-    parameters = ServiceParametersFactory.create([with_a2a_extensions(list(extensions))]) if extensions else {}
-    return ClientCallContext(service_parameters={**parameters, **headers}, timeout=30)
-
-
-def message(script: str = "tck-complete-task", **more: Any) -> Message:
-    return Message(message_id=f"{script}-{next(numbers)}", role=Role.ROLE_USER, parts=[Part(text="hello")], **more)
-
-
-async def send(client: Client, sent: Message, ctx: ClientCallContext | None = None, **configuration: Any) -> list[Any]:
-    request = SendMessageRequest(message=sent, configuration=SendMessageConfiguration(**configuration))
-    return [event async for event in client.send_message(request, context=ctx)]
-
-
-async def task_of(client: Client, sent: Message) -> Task:
-    """The task as it stands when the turn is over."""
-    events = await send(client, sent)
-    return await client.get_task(GetTaskRequest(id=events[0].task.id))
-
-
-@pytest.fixture(params=[(binding, version) for binding in BINDINGS for version in VERSIONS], ids="-".join)
-def wire(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return request.param
-
-
-def talk(daemon: Daemon, wire: tuple[str, str], conversation: Talk, *, token: str = "", **options: Any) -> None:
-    async def run() -> None:
-        async with connected(daemon.url, *wire, token=token, **options) as client:
-            await conversation(client)
-
-    asyncio.run(run())
+from tests.support.sdk import (
+    BINDINGS,
+    REQUIRED,
+    context,
+    message,
+    numbers,
+    send,
+    talk,
+    task_of,
+)
 
 
 def test_a_blocking_send_is_answered_with_the_finished_task(scripted: Callable[[str], Daemon], wire: tuple[str, str]):
@@ -220,138 +146,6 @@ def test_lists_are_filtered_paged_and_counted(scripted: Callable[[str], Daemon],
     talk(scripted("full"), (binding, "1.0"), conversation, streaming=False)
 
 
-async def drain(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-async def unknown_task(client: Client) -> None:
-    await client.get_task(GetTaskRequest(id="none"))
-
-
-async def unknown_task_to_follow(client: Client) -> None:
-    await drain(client.subscribe(SubscribeToTaskRequest(id="none")))
-
-
-async def cancel_of_the_finished(client: Client) -> None:
-    task = await task_of(client, message())
-    await client.cancel_task(CancelTaskRequest(id=task.id))
-
-
-async def message_to_the_finished(client: Client) -> None:
-    task = await task_of(client, message())
-    await send(client, message(task_id=task.id))
-
-
-async def message_to_nobody(client: Client) -> None:
-    await send(client, message(task_id="none"))
-
-
-async def wrong_context(client: Client) -> None:
-    task = await task_of(client, message("tck-input-required"))
-    await send(client, message(task_id=task.id, context_id="another"))
-
-
-async def no_parts(client: Client) -> None:
-    await send(client, Message(message_id="tck-complete-task", role=Role.ROLE_USER))
-
-
-async def push_set(client: Client) -> None:
-    task = await task_of(client, message())
-    config = TaskPushNotificationConfig(task_id=task.id, id="c", url="https://example.com/")
-    await client.create_task_push_notification_config(config)
-
-
-async def push_get(client: Client) -> None:
-    await client.get_task_push_notification_config(GetTaskPushNotificationConfigRequest(task_id="none", id="c"))
-
-
-async def push_list(client: Client) -> None:
-    await client.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id="none"))
-
-
-async def push_delete(client: Client) -> None:
-    await client.delete_task_push_notification_config(DeleteTaskPushNotificationConfigRequest(task_id="none", id="c"))
-
-
-async def extended_card(client: Client) -> None:
-    await client.get_extended_agent_card(GetExtendedAgentCardRequest())
-
-
-async def page_too_large(client: Client) -> None:
-    await client.list_tasks(ListTasksRequest(page_size=1000))
-
-
-async def follow_the_finished(client: Client) -> None:
-    task = await task_of(client, message())
-    await drain(client.subscribe(SubscribeToTaskRequest(id=task.id)))
-
-
-async def another_version(client: Client) -> None:
-    await client.get_task(GetTaskRequest(id="none"), context=context(**{"A2A-Version": "99.0"}))
-
-
-EVERYWHERE: dict[Talk, type[Exception]] = {
-    unknown_task: sdk.TaskNotFoundError,
-    unknown_task_to_follow: sdk.TaskNotFoundError,
-    cancel_of_the_finished: sdk.TaskNotCancelableError,
-    message_to_the_finished: sdk.UnsupportedOperationError,
-    message_to_nobody: sdk.TaskNotFoundError,
-    wrong_context: sdk.InvalidParamsError,
-    no_parts: sdk.InvalidParamsError,
-    push_set: sdk.PushNotificationNotSupportedError,
-    push_get: sdk.PushNotificationNotSupportedError,
-}
-IN_10: dict[Talk, type[Exception]] = {
-    push_list: sdk.PushNotificationNotSupportedError,
-    push_delete: sdk.PushNotificationNotSupportedError,
-    page_too_large: sdk.InvalidParamsError,
-    follow_the_finished: sdk.UnsupportedOperationError,
-    another_version: sdk.VersionNotSupportedError,
-}
-
-
-@pytest.mark.parametrize("provoke", EVERYWHERE, ids=lambda case: case.__name__)
-def test_each_error_arrives_as_its_own_exception(scripted: Callable[[str], Daemon], wire: tuple[str, str], provoke: Talk):
-    async def conversation(client: Client) -> None:
-        with pytest.raises(EVERYWHERE[provoke]):
-            await provoke(client)
-
-    talk(scripted("full"), wire, conversation, streaming=provoke is unknown_task_to_follow)
-
-
-@pytest.mark.parametrize("binding", BINDINGS)
-@pytest.mark.parametrize("provoke", IN_10, ids=lambda case: case.__name__)
-def test_each_error_of_10_arrives_as_its_own_exception(scripted: Callable[[str], Daemon], binding: str, provoke: Talk):
-    async def conversation(client: Client) -> None:
-        with pytest.raises(IN_10[provoke]):
-            await provoke(client)
-
-    talk(scripted("full"), (binding, "1.0"), conversation, streaming=provoke is follow_the_finished)
-
-
-def test_what_03_lacks_is_told_by_jsonrpc(scripted: Callable[[str], Daemon]):
-    async def conversation(client: Client) -> None:
-        for provoke, told in (
-            (push_list, sdk.PushNotificationNotSupportedError),
-            (push_delete, sdk.PushNotificationNotSupportedError),
-            (extended_card, sdk.ExtendedAgentCardNotConfiguredError),
-        ):
-            with pytest.raises(told):
-                await provoke(client)
-
-    talk(scripted("full"), ("JSONRPC", "0.3"), conversation, streaming=False)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_refused_stream_arrives_as_its_own_exception(scripted: Callable[[str], Daemon], version: str):
-    async def conversation(client: Client) -> None:
-        with pytest.raises(sdk.TaskNotFoundError):
-            await message_to_nobody(client)
-
-    talk(scripted("full"), ("JSONRPC", version), conversation)
-
-
 def test_a_required_extension_is_asked_for_and_echoed(scripted: Callable[[str], Daemon], wire: tuple[str, str]):
     # In 0.3 the error has no name: JSON-RPC has an invalid request for it.
     told = sdk.InvalidRequestError if wire == ("JSONRPC", "0.3") else sdk.ExtensionSupportRequiredError
@@ -363,20 +157,6 @@ def test_a_required_extension_is_asked_for_and_echoed(scripted: Callable[[str], 
         assert event.task.status.state == TaskState.TASK_STATE_COMPLETED
 
     talk(scripted("required-extension"), wire, conversation, streaming=False)
-
-
-@pytest.mark.parametrize("binding", BINDINGS)
-def test_the_extended_card_arrives_or_is_not_supported(scripted: Callable[[str], Daemon], binding: str):
-    async def conversation(client: Client) -> None:
-        card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
-        assert card.name == "default"
-
-    async def refused(client: Client) -> None:
-        with pytest.raises(sdk.UnsupportedOperationError):
-            await extended_card(client)
-
-    talk(scripted("full"), (binding, "1.0"), conversation)
-    talk(scripted("caps-off"), (binding, "1.0"), refused)
 
 
 def test_streams_that_are_off_are_refused(scripted: Callable[[str], Daemon]):
