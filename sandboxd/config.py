@@ -7,54 +7,28 @@ a root exists and a policy holds is asked by those who use them. `config_text_in
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 import attrs
 
+from sandboxd.config_doors import NAME, Listen, read_listen, read_path, read_tokens, resolve
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.exec_text import shown
 from sandboxd.policy.table import Table, parse_toml, spell_duration, spell_size
 
+CardForm = Literal["merged", "strict"]
+CARD_FORMS: Final[tuple[CardForm, ...]] = get_args(CardForm)
 DEFAULT_PATH: Final = Path("/etc/sandboxd/sandboxd.toml")
 SHOWN_ROOT: Final = "/workspace"
-_UNIX_MAX_BYTES: Final = 107  # unix(7): sun_path has 108 bytes, one of them the closing NUL
 _DAYS_MAX: Final = 36_500
 _FILE_MAX_BYTES: Final = 1024 * 1024
 _INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-
-
-@attrs.frozen
-class TcpAddress:
-    """An IP address and a port; port 0 lets the kernel choose."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        return ipaddress.ip_address(self.host).is_loopback
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-@attrs.frozen
-class Listen:
-    """Where clients connect. `unauthenticated`: TCP without a token, loopback only. `allow_root`: run as root all the same."""
-
-    unix: Path | None = None
-    tcp: TcpAddress | None = None
-    unauthenticated: bool = False
-    allow_root: bool = False
 
 
 @attrs.frozen
@@ -70,7 +44,7 @@ class Instance:
 
 @attrs.frozen
 class HostLimits:
-    """Bounds of the whole daemon. `max_tasks` counts live ones."""
+    """Bounds of the whole daemon. `max_tasks` counts live ones; `rate` is requests a second of one principal, 0: any number."""
 
     max_tasks: int = 64
     max_connections: int = 256
@@ -78,11 +52,13 @@ class HostLimits:
     keepalive_s: float = 5
     ping_s: float = 3
     stop_grace_s: float = 1
+    rate: int = 100
+    burst: int = 1000
 
 
 @attrs.frozen
 class Retention:
-    """For how many days a finished task is kept, its output, and its events (for replay); 0: for ever.
+    """For how many days a finished task is kept, its output, and its events (for replay); 0: for ever. And the audit record.
 
     `vacuum`: give the space of what is gone back to the file system.
     """
@@ -91,11 +67,19 @@ class Retention:
     output_days: int = 30
     events_days: int = 7
     vacuum: bool = True
+    audit_days: int = 365
+
+
+TckProfile = Literal["full", "caps-off", "required-extension"]
+TCK_PROFILES: Final[tuple[TckProfile, ...]] = get_args(TckProfile)
 
 
 @attrs.frozen
 class Config:
-    """The effective configuration; `source` is the file it came from, None: no file."""
+    """The effective configuration; `source` is the file it came from, None: no file.
+
+    `tck`: the daemon plays the public A2A kit's scripts instead of running commands.
+    """
 
     state_dir: Path
     listen: Listen
@@ -104,8 +88,10 @@ class Config:
     tokens: Mapping[str, Path] = attrs.field(factory=dict)
     limits: HostLimits = HostLimits()
     retention: Retention = Retention()
+    card: CardForm = "merged"
     isolation: Literal["none"] = "none"
     public_url: str | None = None
+    tck: TckProfile | None = None
     source: Path | None = attrs.field(default=None, eq=False)
 
     @property
@@ -140,70 +126,31 @@ def parse_config(path: Path, text: str) -> Config:
     problems: list[Problem] = []
     folder = path.absolute().parent
     top = Table(parse_toml(str(path), text), problems)
-    state_dir = _path(top, "state_dir", folder, "/var/lib/sandboxd")
+    state_dir = read_path(top, "state_dir", folder, "/var/lib/sandboxd")
     config = Config(
         state_dir=state_dir,
-        listen=_read_listen(top.table("listen"), folder, state_dir),
+        listen=read_listen(top.table("listen"), folder, state_dir),
         instances=_read_instances(top, folder),
         programs=_read_programs(top),
-        tokens=_read_tokens(top.table("auth"), folder, state_dir),
+        tokens=read_tokens(top.table("auth"), folder, state_dir),
         limits=_read_limits(top.table("limits")),
         retention=_read_retention(top.table("retention")),
+        card=cast("CardForm", top.word("card", CARD_FORMS, "merged")),
         isolation=_read_isolation(top.table("isolation")),
         public_url=_read_public_url(top),
+        tck=_read_tck(top.table("tck")),
         source=path,
     )
+    if config.listen.tcp is not None and config.listen.tcp.is_wildcard and config.public_url is None:
+        top.problem(
+            "public_url", f"is missing: `{config.listen.tcp}` is every address, and clients must be told one that answers"
+        )
+    if config.tck is not None:
+        config = _open_for_kit(config, top)
     top.close()
     if problems:
         raise LoadError(str(path), problems)
     return config
-
-
-def _path(table: Table, key: str, folder: Path, default: str | None = None) -> Path:
-    text = table.text(key, default)
-    if not text and default is None:  # told already
-        return folder
-    return _resolve(table, key, folder, text)
-
-
-def _resolve(table: Table, key: str, folder: Path, text: str) -> Path:
-    if text.startswith("~"):
-        table.problem(key, f"{shown(text)} must be spelled out: `~` is not read")
-    if not text:
-        table.problem(key, "must not be empty")
-    return folder / text
-
-
-def _read_listen(table: Table, folder: Path, state_dir: Path) -> Listen:
-    tcp = _read_tcp(table) if table.has("tcp") else None
-    unix = _path(table, "unix", folder) if table.has("unix") else None
-    if unix is None and tcp is None:
-        unix = state_dir / "sandboxd.sock"
-    if unix is not None and (size := len(str(unix).encode())) > _UNIX_MAX_BYTES:
-        table.problem("unix", f"the path has {size} bytes, and a unix socket's name has at most {_UNIX_MAX_BYTES}")
-    unauthenticated = table.flag("unauthenticated", False) is True
-    if tcp is not None and not tcp.is_loopback:
-        why = "the doors speak clear text, so they listen on loopback only; put a TLS proxy before them"
-        table.problem("tcp", f"`{tcp}` can be reached from elsewhere: {why}")
-    allow_root = table.flag("allow_root", False) is True
-    table.close()
-    return Listen(unix, tcp, unauthenticated, allow_root)
-
-
-def _read_tcp(table: Table) -> TcpAddress | None:
-    text = table.text("tcp")
-    found = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+|localhost)):(?P<port>[0-9]{1,5})", text)
-    if found and int(found["port"]) <= 65_535:
-        host = "127.0.0.1" if found["v4"] == "localhost" else found["v6"] or found["v4"]
-        try:
-            ipaddress.ip_address(host)
-        except ValueError:
-            pass
-        else:
-            return TcpAddress(host, int(found["port"]))
-    if text:
-        table.problem("tcp", f'{shown(text)} is no IP address with a port, such as "127.0.0.1:8765" or "[::1]:8765"')
-    return None
 
 
 def _read_instances(top: Table, folder: Path) -> tuple[Instance, ...]:
@@ -226,13 +173,13 @@ def _read_instance(table: Table, folder: Path, *, is_alone: bool) -> Instance:
     name = table.text("id")
     if name and not _INSTANCE_ID.fullmatch(name):
         table.problem("id", f"{shown(name)} is no id: at most 64 letters, digits, `.`, `_`, `-`, the first a letter or digit")
-    root = _path(table, "root", folder)
+    root = read_path(table, "root", folder)
     if os.path.normpath(root) in ("/", "//"):
         table.problem("root", "must be a workspace of its own, not `/`")
     name_shown = table.text("shown", SHOWN_ROOT).rstrip("/")
     if not name_shown.startswith("/") or {"", ".", ".."} & set(name_shown.split("/")[1:]):
         table.problem("shown", f'must be an absolute path that names a folder, such as "{SHOWN_ROOT}"')
-    policies = tuple(_resolve(table, "policies", folder, policy) for policy in table.texts("policies"))
+    policies = tuple(resolve(table, "policies", folder, policy) for policy in table.texts("policies"))
     if len(set(policies)) < len(policies):
         table.problem("policies", "names the same file twice")
     is_default = table.flag("default", is_alone) is True
@@ -244,25 +191,11 @@ def _read_programs(top: Table) -> dict[str, str]:
     programs = top.mapping("programs")
     table = top.table("programs") if programs else top
     for name, path in programs.items():
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             table.problem(name, "is no name for a program: at most 64 letters, digits, `.`, `_`, `+`, `-`")
         if not path.startswith("/"):
             table.problem(name, f"{shown(path)} must be an absolute path: `PATH` is never searched")
     return programs
-
-
-def _read_tokens(table: Table, folder: Path, state_dir: Path) -> dict[str, Path]:
-    """Without any, one for the command line, in the state folder; whoever starts the daemon makes it."""
-    files = table.mapping("tokens")
-    names = table.table("tokens") if files else table
-    for name in files:
-        if not _NAME.fullmatch(name):
-            names.problem(name, "is no name for a token: at most 64 letters, digits, `.`, `_`, `+`, `-`")
-    if len(set(files.values())) < len(files):
-        table.problem("tokens", "two names share a file, so nobody could tell who called")
-    tokens = {name: _resolve(names, name, folder, file) for name, file in files.items()}
-    table.close()
-    return tokens or {"cli": state_dir / "cli.token"}
 
 
 def _read_limits(table: Table) -> HostLimits:
@@ -275,6 +208,8 @@ def _read_limits(table: Table) -> HostLimits:
         keepalive_s=table.duration("keepalive", standard.keepalive_s, least_s=1, most_s=3600),
         ping_s=table.duration("ping", standard.ping_s, least_s=0.1, most_s=60),
         stop_grace_s=table.duration("stop_grace", standard.stop_grace_s, least_s=0.01, most_s=60),
+        rate=table.number("rate", standard.rate, least=0, most=1_000_000),
+        burst=table.number("burst", standard.burst, most=1_000_000),
     )
     table.close()
     return limits
@@ -289,7 +224,8 @@ def _read_retention(table: Table) -> Retention:
         table.problem("output_days", "is longer than `tasks_days`: output goes with its task")
     if _shorter(events_days, output_days) != events_days:
         table.problem("events_days", "is longer than `output_days`: events are replayed with their output")
-    retention = Retention(tasks_days, output_days, events_days, table.flag("vacuum", standard.vacuum) is True)
+    audit_days = table.number("audit_days", standard.audit_days, most=_DAYS_MAX)
+    retention = Retention(tasks_days, output_days, events_days, table.flag("vacuum", standard.vacuum) is True, audit_days)
     table.close()
     return retention
 
@@ -304,6 +240,25 @@ def _read_isolation(table: Table) -> Literal["none"]:
         table.problem("level", f"{shown(str(table.values['level']))} {why}")
     table.close()
     return "none"
+
+
+def _read_tck(table: Table) -> TckProfile | None:
+    text = table.text("profile", "off")
+    table.close()
+    found = next((profile for profile in TCK_PROFILES if profile == text), None)
+    if found is None and text != "off":
+        table.problem("profile", f"{shown(text)} must be one of `off`, " + ", ".join(f"`{known}`" for known in TCK_PROFILES))
+    return found
+
+
+def _open_for_kit(config: Config, top: Table) -> Config:
+    """The kit brings no credentials: everyone on this machine may call, and nobody else can."""
+    if config.listen.tcp is None or not config.listen.tcp.is_loopback:
+        top.problem("tck.profile", "needs a `listen.tcp` on loopback: whoever connects may call, and only this machine may")
+    if config.public_url is not None:
+        top.problem("tck.profile", "is open to whoever calls, so it has no `public_url`")
+    card: CardForm = config.card if top.has("card") else "strict"  # as the 1.0 kit wants it; the 0.3 kit reads a merged one
+    return attrs.evolve(config, card=card, listen=attrs.evolve(config.listen, unauthenticated=True))
 
 
 def _read_public_url(top: Table) -> str | None:
@@ -331,11 +286,15 @@ def to_json(config: Config) -> dict[str, Any]:
     known: dict[str, Any] = {
         "state_dir": str(config.state_dir),
         "public_url": config.public_url,
+        "card": config.card,
         "listen": {
             "unix": None if listen.unix is None else str(listen.unix),
             "tcp": None if listen.tcp is None else str(listen.tcp),
             "unauthenticated": listen.unauthenticated,
             "allow_root": listen.allow_root,
+            "tls": None
+            if listen.tls is None
+            else {key: str(value) for key, value in attrs.asdict(listen.tls).items() if value},
         },
         "auth": {"tokens": {name: str(file) for name, file in config.tokens.items()}},
         "programs": dict(config.programs),
@@ -356,9 +315,12 @@ def to_json(config: Config) -> dict[str, Any]:
             "keepalive": spell_duration(limits.keepalive_s),
             "ping": spell_duration(limits.ping_s),
             "stop_grace": spell_duration(limits.stop_grace_s),
+            "rate": limits.rate,
+            "burst": limits.burst,
         },
         "retention": attrs.asdict(config.retention),
         "isolation": {"level": config.isolation},
+        "tck": {"profile": config.tck or "off"},
     }
     return _without_none(known)
 

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -18,23 +18,34 @@ from typing import Final
 import trio
 
 from sandboxd import __version__, logs, packs
+from sandboxd.a2a.extensions import TCK_REQUIRED
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.errors import LoadError, Problem
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
+from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
+from sandboxd.http.card_keys import CardKeys
+from sandboxd.http.cards import Cards
 from sandboxd.http.doors import Doors
 from sandboxd.http.listeners import CannotListen, Listener, tcp_listener, unix_listener
+from sandboxd.http.pace import Pace
 from sandboxd.http.server import serve
 from sandboxd.http.settings import DoorSettings
+from sandboxd.http.tls import tls_context
+from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
+from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
-from sandboxd.operations.host import Host, Instance
+from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.policy.load import load_policy
+from sandboxd.policy.model import Policy
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
 from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
+from sandboxd.schemas.evaluate import misuse
+from sandboxd.schemas.judge import open_judge
 from sandboxd.store.base import StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
@@ -64,7 +75,7 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
     Raises `LoadError` (a pack or policy), `StoreUnavailable`, `SpawnerUnavailable`.
     """
     detectors = load_detectors()
-    _check_detectors(config, detectors)
+    policies = _check_policies(config, detectors)
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
@@ -74,6 +85,9 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             _log.warning("resolved tasks that a dead daemon left", tasks=found)
         spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
         adapters = await spawner.adapters()
+        judge = await stack.enter_async_context(open_judge())
+        if any(policy.prompts.schema is not None for policy in policies):
+            judge.warm_nowait()
         nursery = await stack.enter_async_context(trio.open_nursery())  # one task a live run: their errors must not be lost
         supervisor = Supervisor(
             feed,
@@ -89,7 +103,18 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             for instance in config.instances
         }
         try:
-            yield Host(instances, config.default_instance.id, store, feed, spawner, supervisor, clock)
+            yield Host(
+                instances,
+                config.default_instance.id,
+                store,
+                feed,
+                spawner,
+                supervisor,
+                clock,
+                judge,
+                capabilities=_capabilities(config),
+                plays_scripts=config.tck is not None,
+            )
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
                 await supervisor.stop()
@@ -126,14 +151,25 @@ async def _serve(config: Config) -> None:
     )
     tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
     async with open_host(config) as host:
-        gate = Gate(tokens, lambda: host.spawner.pid)
-        doors = Doors(host, gate, settings, __version__, checks={"store": host.store.check})
+        gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
+        keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
             listeners = list(_listeners(config, settings, stack))
+            doors = Doors(
+                host,
+                gate,
+                settings,
+                __version__,
+                checks={"store": host.store.check},
+                pace=Pace(config.limits.rate, config.limits.burst),
+                cards=_cards(config, keys, listeners),
+            )
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors)
                 nursery.start_soon(_watch_spawner, host)
                 nursery.start_soon(keep_house, host, config.retention)
+                if config.tck is not None:
+                    _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
@@ -143,6 +179,26 @@ async def _serve(config: Config) -> None:
                 await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
+
+
+def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener]) -> Cards:
+    limits = {
+        "max_tasks": config.limits.max_tasks,
+        "max_body_bytes": config.limits.max_body_bytes,
+        "requests_per_s": config.limits.rate,
+    }
+    tcp = next((listener for listener in listeners if listener.door == "tcp"), None)
+    return Cards(keys, config.card == "merged", config.public_url, tcp, limits)
+
+
+def _capabilities(config: Config) -> Capabilities:
+    match config.tck:
+        case "caps-off":
+            return Capabilities(streaming=False)
+        case "required-extension":
+            return Capabilities(required_extensions=(TCK_REQUIRED,))
+        case _:
+            return Capabilities(extended_card=True)
 
 
 async def _stop_on_signal(host: Host, doors: Doors) -> None:
@@ -166,8 +222,10 @@ def _listeners(config: Config, settings: DoorSettings, stack: ExitStack) -> Iter
         yield stack.enter_context(unix_listener(config.listen.unix))
     if config.listen.tcp is not None:
         tcp = config.listen.tcp
+        tls = tls_context(config.listen.tls) if config.listen.tls else None
+        open_access = config.listen.unauthenticated
         listener = stack.enter_context(
-            tcp_listener(tcp.host, tcp.port, stall_s=settings.stall_s, open_access=config.listen.unauthenticated)
+            tcp_listener(tcp.host, tcp.port, stall_s=settings.stall_s, open_access=open_access, tls=tls)
         )
         port_file = config.state_dir / PORT_NAME
         port_file.write_text(f"{listener.address.rpartition(':')[2]}\n")
@@ -183,16 +241,22 @@ def _spawner_setup(config: Config) -> SpawnerSetup:
     return SpawnerSetup(instances, dict(config.programs), config.isolation)
 
 
-def _check_detectors(config: Config, detectors: Mapping[str, Pack]) -> None:
-    """A policy that names a pack which is not there must fail now, not when its first command runs."""
+def _check_policies(config: Config, detectors: Mapping[str, Pack]) -> Sequence[Policy]:
+    """A policy that names a pack which is not there, or has a schema that is none, must fail now, not when it is used."""
+    policies = []
     for path in {path for instance in config.instances for path in instance.policies}:
         file = packs.read(path)
-        missing = [name for name in load_policy(str(path), file.text, file.digest).prompts.detectors if name not in detectors]
+        policies.append(load_policy(str(path), file.text, file.digest))
+        prompts = policies[-1].prompts
+        if prompts.schema is not None and (why := misuse(prompts.schema)):
+            raise LoadError(str(path), [Problem("prompts.schema", f"is no schema of draft 2020-12: {why}")])
+        missing = [name for name in prompts.detectors if name not in detectors]
         if missing:
             known = ", ".join(f"`{name}`" for name in detectors)
             raise LoadError(
                 str(path), [Problem("prompts.detectors", f"no pack is named `{name}`; there are {known}") for name in missing]
             )
+    return policies
 
 
 def _refuse_root(config: Config) -> None:

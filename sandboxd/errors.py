@@ -128,6 +128,10 @@ class TooBusy(Refusal):
     fault = Fault.OURS
 
 
+class RateLimited(Refusal):
+    """The caller asks more often than it may; the same request can succeed later. `facts`: `retry_after_s`."""
+
+
 class NotReady(Refusal):
     """The daemon starts, stops, or its store cannot be written."""
 

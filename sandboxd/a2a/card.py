@@ -1,65 +1,122 @@
 """What does an agent card say about one instance?
 
-A2A 1.0 §4.4 and §8, strictly: none of 0.3's top-level fields. The card is public, so it names no path, no policy and no
-program; adapter-command/v1 is on it only where a policy allows anything, and a bearer scheme only where a token is in force.
+A2A 1.0 §4.4 and §8. A merged card can also be read by clients of A2A 0.3: beside 1.0's fields stand 0.3's top-level ones, and
+the interfaces of both versions. A strict one is 1.0 and nothing else. Every interface's URL is the instance's base URL: doors
+of both versions answer there, and clients that append `/v1/…` to what an HTTP+JSON interface names get to a path that is.
+
+The card is public, so it names no path, no policy and no program; adapter-command/v1 is on it only where a policy allows
+anything, and a security scheme only where it is in force. The extended card, for callers that are known, also tells what the
+host is like (`HOST_FACTS`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
 from sandboxd.a2a.extensions import (
     ADAPTER_COMMAND,
     HITL_PROMPT,
+    HOST_FACTS,
     IDEMPOTENCY,
     IDEMPOTENCY_MAX_ENTRIES,
     IDEMPOTENCY_TTL_S,
 )
 from sandboxd.a2a.jsontext import canonical_json
 
+BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # preferred first
+
 
 @attrs.frozen
 class CardFacts:
-    """What differs between cards. `url` is the instance's base URL; `commands` the (adapter, mode) pairs that are allowed."""
+    """What differs between cards. `url` is the instance's base URL; `commands` the (adapter, mode) pairs that are allowed.
+
+    `host`: what an extended card tells beyond the public one.
+    """
 
     instance: str
     url: str
     version: str
     commands: tuple[tuple[str, str], ...] = ()
     needs_bearer: bool = False
+    streaming: bool = True
+    push_notifications: bool = False
+    extended_card: bool = False
+    required_extensions: tuple[str, ...] = ()
+    input_modes: tuple[str, ...] = ("text/plain", "application/json")
+    needs_certificate: bool = False
+    is_merged: bool = False
+    host: Mapping[str, Any] | None = None
 
 
 def agent_card(facts: CardFacts) -> dict[str, Any]:
     """The card's JSON."""
     url = facts.url.rstrip("/")
-    bindings = ("JSONRPC", "HTTP+JSON")  # preferred first
+    versions = ("1.0", "0.3") if facts.is_merged else ("1.0",)
+    interfaces = [(binding, version) for version in versions for binding in BINDINGS]
     card: dict[str, Any] = {
         "name": facts.instance,
         "description": "Runs one allowed command, carries its questions to a person and the answers back.",
-        "supportedInterfaces": [{"url": url, "protocolBinding": binding, "protocolVersion": "1.0"} for binding in bindings],
+        "supportedInterfaces": [
+            {"url": url, "protocolBinding": binding, "protocolVersion": version} for binding, version in interfaces
+        ],
         "version": facts.version,
         "capabilities": {
-            "streaming": True,
-            "pushNotifications": False,
-            "extendedAgentCard": False,
-            "extensions": _extensions(facts.commands),
+            "streaming": facts.streaming,
+            "pushNotifications": facts.push_notifications,
+            "extendedAgentCard": facts.extended_card,
+            "extensions": [*_extensions(facts.commands), *_required(facts.required_extensions)],
         },
-        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultInputModes": list(facts.input_modes),
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": _skills(facts.commands),
     }
-    if facts.needs_bearer:
-        card["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
-        card["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
+    if facts.host is not None:
+        card["capabilities"]["extensions"].append(_host_facts(facts.host))
+    schemes = _schemes(facts)
+    if schemes:
+        card["securitySchemes"] = schemes
+        card["securityRequirements"] = [{"schemes": {name: {"list": []}}} for name in schemes]
+    if facts.is_merged:
+        card |= {
+            "protocolVersion": "0.3.0",
+            "url": url,
+            "preferredTransport": BINDINGS[0],
+            "additionalInterfaces": [{"url": url, "transport": binding} for binding in BINDINGS],
+            "supportsAuthenticatedExtendedCard": facts.extended_card,
+        }
+        if schemes:
+            card["security"] = [{name: []} for name in schemes]
     return card
 
 
 def etag(card: dict[str, Any]) -> str:
     """A strong entity tag: the same for equal cards, quotes included."""
-    return f'"{hashlib.sha256(canonical_json(card)).hexdigest()}"'
+    return f'"{digest(canonical_json(card))}"'
+
+
+def digest(data: bytes) -> str:
+    """SHA-256, lower-case hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _schemes(facts: CardFacts) -> dict[str, Any]:
+    """By name, any one of which will do. Merged, each has both spellings; what they say must then be the same."""
+    schemes: dict[str, Any] = {}
+    if facts.needs_bearer:
+        bearer = {"scheme": "Bearer"}
+        schemes["bearer"] = {"httpAuthSecurityScheme": bearer} | ({"type": "http", **bearer} if facts.is_merged else {})
+    if facts.needs_certificate:
+        mutual = {"description": "A client certificate that this host knows."}
+        schemes["mtls"] = {"mtlsSecurityScheme": mutual} | ({"type": "mutualTLS", **mutual} if facts.is_merged else {})
+    return schemes
+
+
+def _host_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {"uri": HOST_FACTS, "description": "What this host is like.", "required": False, "params": dict(facts)}
 
 
 def _extensions(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
@@ -89,6 +146,11 @@ def _extensions(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
         }
     )
     return listed
+
+
+def _required(uris: tuple[str, ...]) -> list[dict[str, Any]]:
+    why = "A message that does not activate it is refused."
+    return [{"uri": uri, "description": why, "required": True} for uri in uris]
 
 
 def _skills(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:

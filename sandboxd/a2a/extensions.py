@@ -12,7 +12,6 @@ from typing import Final
 HITL_PROMPT: Final = "https://agentic-sandbox.aiwg.io/extensions/hitl-prompt/v1"
 ADAPTER_COMMAND: Final = "https://agentic-sandbox.aiwg.io/extensions/adapter-command/v1"
 IDEMPOTENCY: Final = "https://agentic-sandbox.aiwg.io/extensions/idempotency/v1"
-KNOWN: Final = (HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY)
 
 # idempotency/v1: how long, and how many, requests are remembered.
 IDEMPOTENCY_TTL_S: Final = 86_400
@@ -25,7 +24,13 @@ OUTCOME: Final = "urn:sandboxd:outcome:v1"  # status message of a terminal state
 PROMPT_FACTS: Final = "urn:sandboxd:prompt:v1"  # status message of input-required: kind, choices, default, rule, evidence
 PROMPT_NEWS: Final = "urn:sandboxd:prompt-news:v1"  # status message after a prompt closed: prompt_id, what, who, why
 RUN_FACTS: Final = "urn:sandboxd:run:v1"  # task metadata: policy, digest, isolation, instance
+HOST_FACTS: Final = "urn:sandboxd:host:v1"  # extended agent card: isolation, adapters, limits, the name of the workspace
 ARTIFACT_CUT: Final = "urn:sandboxd:cut:v1"  # artifact metadata: bytes dropped between the kept head and tail
+
+
+TCK_REQUIRED: Final = "urn:a2a:tck:required-extension"  # the public kit's, for an agent that requires one
+
+KNOWN: Final = (HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY, TCK_REQUIRED)
 
 
 def activated(header_values: Iterable[str]) -> frozenset[str]:

@@ -176,6 +176,11 @@ TABLE: Final[dict[type[Refusal], Row]] = {
         http=Http(429, "RESOURCE_EXHAUSTED", "TOO_BUSY"),
         dialect=Dialect(429, "host.too_busy", "A bound of this host is reached"),
     ),
+    errors.RateLimited: Row(
+        rpc=Rpc(-32029, "Too many requests"),
+        http=Http(429, "RESOURCE_EXHAUSTED", "RATE_LIMITED"),
+        dialect=Dialect(429, "request.rate_limited", "Too many requests"),
+    ),
     errors.NotReady: Row(
         rpc=Rpc(-32603, "Internal error"),
         http=Http(503, "UNAVAILABLE", "NOT_READY"),
@@ -266,6 +271,11 @@ def to_problem(refusal: Refusal, *, instance_id: str) -> tuple[int, dict[str, An
         "instance_id": instance_id,
     }
     return spelled.status, {**refusal.facts, **_problem_list(refusal), **body}
+
+
+def reason_of(refusal: Refusal) -> str:
+    """The stable reason: what a client of A2A 1.0 reads in ErrorInfo, and what goes on record."""
+    return _row(refusal).http.reason
 
 
 def explain(refusal: Refusal) -> str:

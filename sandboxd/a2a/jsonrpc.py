@@ -1,7 +1,8 @@
 """What does a JSON-RPC 2.0 request ask for, and how is it answered?
 
-A2A 1.0 §9. No batches, and no notifications either: A2A methods have an answer, silence would hang an HTTP client. Whatever
-is wrong with a request, `id_of` finds the id that the error has to carry.
+A2A 1.0 §9. No batches, and no notifications either: A2A methods have an answer, silence would hang an HTTP client. 0.3's
+servers answer a call without an id under the id null, so that is done for 0.3. Whatever is wrong with a request, `id_of` finds
+the id that the error has to carry.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def id_of(body: Any) -> CallId:
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
-def parse_call(body: Any) -> Call:
+def parse_call(body: Any, *, version: Version = "1.0") -> Call:
     """The request in a body that `parse_json` read; `InvalidRequest` or `InvalidParams` when it is none."""
     if isinstance(body, list):
         raise InvalidRequest("cannot take the request: batches are not part of A2A")
@@ -46,7 +47,7 @@ def parse_call(body: Any) -> Call:
     method = body.get("method")
     if not isinstance(method, str) or not method:
         problems.append(Problem("method", "must be the name of a method"))
-    if id_of(body) is None:
+    if id_of(body) is None and (version == "1.0" or body.get("id") is not None):
         problems.append(Problem("id", "must be a string or a number: A2A methods have an answer"))
     if problems:
         raise InvalidRequest("cannot take the request: its envelope is ill-formed", problems=problems)

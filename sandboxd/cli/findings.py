@@ -20,6 +20,7 @@ from sandboxd.detect.load import check_examples as check_pack_examples
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.load import check_examples, check_together, load_policy
 from sandboxd.policy.model import Policy
+from sandboxd.schemas.evaluate import misuse
 
 
 @attrs.frozen
@@ -82,6 +83,8 @@ def of_policy(path: Path, detectors: Mapping[str, Pack]) -> tuple[Finding, Polic
     problems = [
         Problem("prompts.detectors", f"there is no detector pack `{name}` on this host; known: {known}") for name in unknown
     ]
+    if policy.prompts.schema is not None and (why := misuse(policy.prompts.schema)):
+        problems.append(Problem("prompts.schema", f"is no schema of draft 2020-12: {why}"))
     count = len(policy.examples)
     note = f"adapter {policy.adapter}, {count} example{'s' if count != 1 else ''} hold, {policy.digest[:19]}…"
     return Finding("policy", str(path), (*check_examples(policy), *problems), note), policy

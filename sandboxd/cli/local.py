@@ -25,6 +25,7 @@ from sandboxd.cli.exits import Exit, Failure, of_load_error
 from sandboxd.config import Config, Instance
 from sandboxd.daemon import open_host
 from sandboxd.errors import LoadError
+from sandboxd.operations.access import EVERYTHING
 from sandboxd.operations.cancel import cancel
 from sandboxd.operations.host import Caller, Host
 from sandboxd.operations.send import send
@@ -156,7 +157,9 @@ class LocalEngine:
 
     async def send(self, message: Message) -> Task:
         """Create a task or answer its question, without waiting for its end."""
-        return await send(self.host, self.caller, self.instance, SendRequest(message), wait=False)
+        reply = await send(self.host, self.caller, self.instance, SendRequest(message), wait=False)
+        assert isinstance(reply, Task)  # only scripts are answered with a bare message
+        return reply
 
     @contextlib.asynccontextmanager
     async def events(self, task_id: str, *, after: int) -> AsyncIterator[AsyncIterator[StreamEvent]]:
@@ -173,7 +176,7 @@ class LocalEngine:
 async def open_engine(where: Place) -> AsyncIterator[LocalEngine]:
     """An engine in this process for that place; everything it started is gone when it closes."""
     logs.configure(level="warning")  # what goes on is told by the run itself
-    caller = Caller(f"uid:{os.getuid()}", frozenset({HITL_PROMPT, ADAPTER_COMMAND}))
+    caller = Caller(f"uid:{os.getuid()}", frozenset({HITL_PROMPT, ADAPTER_COMMAND}), EVERYTHING)
     try:
         with unwrapped():  # the host's nursery puts whatever its user raises into a group
             async with open_host(where.config) as host:

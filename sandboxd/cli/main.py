@@ -30,6 +30,9 @@ COMMANDS: Final = {
     "conformance": "Drive any executor through the specs' scenarios.",
     "explain": "Say why a transcript's lines are questions, or not.",
     "record": "Record a program's terminal for a bug report.",
+    "card": "Show and verify an agent card, rotate the keys that sign it.",
+    "tokens": "Make, list and revoke the tokens of clients.",
+    "audit": "Read the record of every send, answer and cancel.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",
 }

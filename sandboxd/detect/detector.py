@@ -154,9 +154,9 @@ class Detector:
         view = self._terminal.look()
         if self._raised is None:
             return self._ask(view, now, evidence)
-        if evidence.says_who_reads:
+        if evidence.says_who_stopped:
             return self._check_reader(self._raised, view, now, evidence)
-        return self._check(self._raised, view, now)
+        return self._check(self._raised, view, now, evidence)
 
     @property
     def standing(self) -> Prompt | None:
@@ -262,14 +262,15 @@ class Detector:
             view.full_screen or shape.is_prompt(view.line) or shape.is_bare_prompt(view.line) or bool(shape.menu_reason(view))
         )
 
-    def _check(self, raised: _Raised, view: View, now: float) -> Withdrawn | None:
+    def _check(self, raised: _Raised, view: View, now: float, evidence: Evidence) -> Withdrawn | None:
         silent_s = self._last_output_s + raised.settle_s
-        if not view.unknown and view.row == raised.row and view.line.rstrip() == raised.line:
+        if not view.full_screen and view.row == raised.row and view.line.rstrip() == raised.line:
             self._gone = 0
+            self._look_again(now, evidence)
             if now < silent_s:
                 self._deadline = silent_s
             return None
-        self._gone += 1 if view.row == raised.row and not view.unknown else _GONE_ROW
+        self._gone += 1 if view.row == raised.row and not view.full_screen else _GONE_ROW
         if now < silent_s and self._gone < _GONE:
             self._looks += 1
             self._deadline = min(silent_s, now + raised.settle_s * (0.5 + self._looks * _GOLDEN % 1))

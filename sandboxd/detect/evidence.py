@@ -18,7 +18,8 @@ class Evidence:
 
     `canonical`, `echo`: its line mode, and whether it shows what is typed. `reading`: whether a process waits for input on it.
     `is_exact`: that process is blocked in a read of this very terminal. `is_idle`: it is one that keeps the terminal open for
-    reading all the time (a relay to another terminal), so that its waiting tells nothing. `reader`: the program and its call.
+    reading all the time (a relay to another terminal), so that its waiting tells nothing. `is_lazy`: it may have stopped
+    without the kernel's knowledge (node leaves the terminal in its epoll set when it pauses). `reader`: program and call.
     """
 
     canonical: bool | None = None
@@ -26,6 +27,7 @@ class Evidence:
     reading: bool | None = None
     is_exact: bool = False
     is_idle: bool = False
+    is_lazy: bool = False
     reader: str = ""
 
     @property
@@ -39,6 +41,11 @@ class Evidence:
     def says_who_reads(self) -> bool:
         """Whether the wait itself is known, one way or the other."""
         return self.reading is not None and not self.is_idle
+
+    @property
+    def says_who_stopped(self) -> bool:
+        """Whether a wait that goes on is known to go on, so that output alone takes no question back."""
+        return self.says_who_reads and not (self.reading and self.is_lazy)
 
     def facts(self) -> Mapping[str, Any]:
         """What is known, for the record."""

@@ -19,6 +19,8 @@ from sandboxd.errors import Problem
 TEXT_MAX_BYTES: Final = 4096  # adapter-command/v1
 CANONICAL_MAX_BYTES: Final = 4095  # termios(3), canonical mode: a line is 4,096 bytes with its newline; the rest is dropped
 
+FOREIGN_ID: Final = "urn:sandboxd:policy-schema:v1"
+
 # `menu` names what no line of text can answer (arrow keys, a full screen): it is noticed, and never offered.
 Kind = Literal["yes_no", "choice", "free_text", "press_enter", "secret", "repl", "shell", "menu"]
 
@@ -55,14 +57,19 @@ class Keystrokes:
     enter: Enter = "LF"
 
 
-def response_schema(form: AnswerForm) -> dict[str, Any]:
-    """The closed draft 2020-12 schema of `{"text"}`: the choices beside a free string, so no legal text is refused."""
+def response_schema(form: AnswerForm, foreign: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The closed draft 2020-12 schema of `{"text"}`: the choices beside a free string, so no legal text is refused.
+
+    `foreign`: what an operator asks of the text besides. With an `$id`, so that its references stay within it.
+    """
     text: dict[str, Any] = {"type": "string", "maxLength": 1 if form.single_key else TEXT_MAX_BYTES}
     if form.kind == "secret":
         text["writeOnly"] = True  # a form then hides what is typed, and nothing that was answered is shown again
     if form.choices:
         text["anyOf"] = [{"const": choice.text, "title": _title(choice, form)} for choice in form.choices]
         text["anyOf"].append({"type": "string"})
+    if foreign is not None:
+        text["allOf"] = [{"$id": FOREIGN_ID, **foreign}]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -82,11 +89,45 @@ def check(schema: Mapping[str, Any], payload: Mapping[str, Any]) -> tuple[Proble
 
     Only for schemas that `response_schema` made: a foreign schema needs a killable worker (hitl-prompt/v1, S-2).
     """
-    problems = [found for error in Draft202012Validator(schema).iter_errors(payload) for found in _explain(error)]
+    problems = [found for error in Draft202012Validator(schema).iter_errors(payload) for found in explain(error)]
     text = payload.get("text")
     if isinstance(text, str):
         problems += _check_text(text)
     return tuple(dict.fromkeys(problems))
+
+
+def explain(error: ValidationError) -> list[Problem]:
+    """What one failed keyword says, in words that hold nothing of the value."""
+    instance: Any = error.instance
+    value: Any = error.validator_value
+    schema: Any = error.schema
+    pointer = "".join(f"/{_escape(str(step))}" for step in error.absolute_path)
+    match error.validator:
+        case "additionalProperties":
+            extra = sorted(instance.keys() - schema.get("properties", {}).keys())
+            return [
+                Problem(f"{pointer}/{_escape(key)}", f"additional property '{key}' is not permitted", "additionalProperties")
+                for key in extra
+            ]
+        case "required":
+            missing = [key for key in value if key not in instance]
+            return [
+                Problem(f"{pointer}/{_escape(key)}", f"required property '{key}' is missing", "required") for key in missing
+            ]
+        case "type":
+            return [Problem(pointer, f"expected {value}, got {_type_name(instance)}", "type")]
+        case "maxLength":
+            return [
+                Problem(
+                    pointer,
+                    f"{len(instance)} characters, at most {value} are allowed",
+                    "maxLength",
+                )
+            ]
+        case "anyOf":  # only ever fails together with `type`, which says it better
+            return []
+        case keyword:
+            return [Problem(pointer, f"does not fit `{keyword}`", str(keyword))]
 
 
 def keystrokes(text: str, *, canonical: bool, single_key: bool = False) -> Keystrokes | Problem:
@@ -128,39 +169,6 @@ def _check_text(text: str) -> list[Problem]:
             problems.append(Problem("/text", why, "pattern"))
             break
     return problems
-
-
-def _explain(error: ValidationError) -> list[Problem]:
-    instance: Any = error.instance
-    value: Any = error.validator_value
-    schema: Any = error.schema
-    pointer = "".join(f"/{_escape(str(step))}" for step in error.absolute_path)
-    match error.validator:
-        case "additionalProperties":
-            extra = sorted(instance.keys() - schema.get("properties", {}).keys())
-            return [
-                Problem(f"{pointer}/{_escape(key)}", f"additional property '{key}' is not permitted", "additionalProperties")
-                for key in extra
-            ]
-        case "required":
-            missing = [key for key in value if key not in instance]
-            return [
-                Problem(f"{pointer}/{_escape(key)}", f"required property '{key}' is missing", "required") for key in missing
-            ]
-        case "type":
-            return [Problem(pointer, f"expected {value}, got {_type_name(instance)}", "type")]
-        case "maxLength":
-            return [
-                Problem(
-                    pointer,
-                    f"{len(instance)} characters, at most {value} are allowed",
-                    "maxLength",
-                )
-            ]
-        case "anyOf":  # only ever fails together with `type`, which says it better
-            return []
-        case keyword:
-            return [Problem(pointer, f"does not fit `{keyword}`", str(keyword))]
 
 
 def _type_name(value: object) -> str:

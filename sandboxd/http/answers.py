@@ -25,7 +25,7 @@ JSON: Final = "application/json"
 A2A_JSON: Final = "application/a2a+json"
 PROBLEM: Final = "application/problem+json"
 
-_HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge)
+_HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge, errors.RateLimited)
 _log = logger(__name__)
 
 
@@ -62,6 +62,8 @@ def refusal_answer(
         made.headers["WWW-Authenticate"] = 'Bearer realm="sandboxd"'
     if isinstance(refusal, errors.TooBusy | NotReady):
         made.headers["Retry-After"] = "1"
+    if isinstance(refusal, errors.RateLimited):
+        made.headers["Retry-After"] = str(refusal.facts["retry_after_s"])
     if isinstance(refusal, errors.RangeNotSatisfiable):
         made.headers["Content-Range"] = f"bytes */{refusal.facts['size']}"
     return made

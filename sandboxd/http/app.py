@@ -20,9 +20,9 @@ from sandboxd.a2a.extensions import activated
 from sandboxd.a2a.jsonrpc import CallId, id_of
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import Refusal, VersionNotSupported
-from sandboxd.http import artifacts, compat, jsonrpc, ops, rest
+from sandboxd.http import artifacts, audit, card_routes, compat, jsonrpc, ops, rest
 from sandboxd.http.answers import JSON, as_refusal, refusal_answer
-from sandboxd.http.auth import ANYONE, PEER
+from sandboxd.http.auth import NOBODY, PEER
 from sandboxd.http.doors import Doors, current_speech, read_json
 from sandboxd.http.edge import Edge
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, Speech, said_in
@@ -63,7 +63,10 @@ def routes() -> tuple[Route, ...]:
         *_a2a("/v1", OLD),
         *_a2a("/<tenant:tenant>", NEW),  # a2a.proto: a client copies it from the card; ours names none, and any is taken
         Route("GET", "/v1/card", rest.extended_card, KNOWN, OLD),
-        Route("GET", "/.well-known/agent-card.json", rest.agent_card, OPEN),
+        Route("GET", "/.well-known/agent-card.json", card_routes.agent_card, OPEN),
+        Route("GET", "/.well-known/agent.json", card_routes.old_agent_card, OPEN),
+        Route("GET", "/.well-known/jwks.json", card_routes.jwks, OPEN),
+        Route("GET", "/schemas/<path:name>", card_routes.schema, OPEN),
         *(
             Route(methods, f"{under}{path}", handler, KNOWN, speaks)
             for under in ("", "/v1")
@@ -101,6 +104,7 @@ def host_routes() -> tuple[Route, ...]:
         Route("GET", "/healthz", ops.health, OPEN),
         Route("GET", "/readyz", ops.Readiness(), OPEN),
         Route("GET", "/metrics", ops.measure, KNOWN),
+        Route("GET", "/audit", audit.show, KNOWN),
     )
 
 
@@ -126,9 +130,12 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
         speech = current_speech()
         if route.speaks:
             _check_version(speech, route.speaks)
-        principal = ANYONE if route.access == OPEN else doors.gate.admit(PEER.get(), quart.request.headers)
+        peer = PEER.get()
+        known = NOBODY if route.access == OPEN else doors.gate.admit(peer, quart.request.headers)
         quart.g.is_admitted = True
-        caller = Caller(principal, _activated())
+        if route.access == KNOWN:
+            doors.pace.take(known.principal)
+        caller = Caller(known.principal, _activated(), known.grants, peer.door)
 
         async def respond(caller: Caller) -> quart.Response:
             try:
@@ -150,7 +157,7 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
 class _Tenant(BaseConverter):
     """The first segment of a path with a tenant: any that begins no path of ours."""
 
-    regex = r"(?!(?:agents|tasks|rpc|v1|metrics|healthz|readyz|extendedAgentCard)/)(?!\.well-known/)[^/:]{1,256}"
+    regex = r"(?!(?:agents|tasks|rpc|v1|metrics|audit|schemas|healthz|readyz|extendedAgentCard)/)(?!\.well-known/)[^/:]{1,256}"
 
 
 def _check_version(speech: Speech, served: tuple[Version, ...]) -> None:

@@ -2,22 +2,24 @@
 
 * Unix socket: root and the daemon's own uid, told by the kernel. Tasks run under the daemon's uid, so a peer with the spawner
   among its ancestors is refused, and so is one that is gone and can no longer be looked at.
-* TCP: a bearer token; each token file is a principal, `token:NAME` by the file's name.
+* TCP: a bearer token; each is a principal, `token:NAME`. Without one, a client certificate that the token book knows:
+  `cert:CN`. A token that is sent counts alone, so that one that is wrong is never made good by a certificate.
 * TCP without credentials, where the config says so: loopback only; `Host` and `Origin` must name this machine, else any web
   page could use the door through its visitor's browser (DNS rebinding).
 
-Principals are names for the record and for logs: `uid:0`, `token:default`, `anyone`.
+Principals are names for the record and for logs: `uid:0`, `token:default`, `cert:orchestrator`, `anyone`. What each may do
+comes with it (`operations.access`): local peers, token files of the config and open access may do everything.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 import re
 import socket
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import attrs
@@ -26,8 +28,10 @@ import trio
 from sandboxd.errors import Forbidden, Unauthenticated
 from sandboxd.http.ancestry import judge, peer_credentials, peer_pidfd, read_stat
 from sandboxd.http.listeners import Door, Listener, is_loopback
-from sandboxd.http.tokens import Token
+from sandboxd.http.token_book import Entry, TokenBook
+from sandboxd.http.tokens import Token, digest_of
 from sandboxd.logs import logger
+from sandboxd.operations.access import EVERYTHING, NOTHING, Grants
 
 ANYONE: Final = "anyone"
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
@@ -38,14 +42,29 @@ _log = logger(__name__)
 
 @attrs.frozen
 class Peer:
-    """The other end of a connection. `refusal`: why a Unix peer may not come in; empty: it may."""
+    """The other end of a connection. `refusal`: why a Unix peer may not come in; empty: it may.
+
+    `certificate`: the common name in the client's certificate, which a CA of the config's has signed. `listener`: where it came
+    in by TCP.
+    """
 
     door: Door
     principal: str | None = None
     refusal: str = ""
     open_access: bool = False
+    certificate: str | None = None
+    listener: Listener | None = attrs.field(default=None, eq=False, repr=False)
 
 
+@attrs.frozen
+class Known:
+    """Who asks, and what they may do."""
+
+    principal: str
+    grants: Grants
+
+
+NOBODY: Final = Known(ANYONE, NOTHING)  # at a path that is open: whoever it is, nothing of a task is told there
 PEER: ContextVar[Peer] = ContextVar("PEER")
 
 
@@ -58,32 +77,42 @@ class Headers(Protocol):
 
 @attrs.frozen
 class Gate:
-    """Knows who may come in. `spawner_pid` gives the spawner's process id, None while there is none."""
+    """Knows who may come in. `spawner_pid` gives the spawner's process id, None while there is none.
+
+    `tokens` are the config's, `book` has all others.
+    """
 
     tokens: Sequence[Token]
     spawner_pid: Callable[[], int | None]
+    book: TokenBook | None = None
     own_uid: int = attrs.field(factory=os.getuid)
 
     def meet(self, listener: Listener, accepted: trio.socket.SocketType) -> Peer:
         """Look at a new connection, once."""
         if listener.door == "tcp":
-            return Peer("tcp", open_access=listener.open_access)
+            return Peer("tcp", open_access=listener.open_access, listener=listener)
         with socket.socket(fileno=os.dup(accepted.fileno())) as sock:
             peer = self._meet_unix(sock)
         if peer.refusal:
             _log.warning("Cannot let a local peer in", principal=peer.principal, why=peer.refusal)
         return peer
 
-    def admit(self, peer: Peer, headers: Headers) -> str:
-        """The principal of a request; `Unauthenticated` or `Forbidden` otherwise."""
+    def admit(self, peer: Peer, headers: Headers) -> Known:
+        """Who sends a request; `Unauthenticated` or `Forbidden` otherwise."""
         if peer.door == "unix":
             if peer.refusal or peer.principal is None:
                 raise Forbidden(f"cannot serve this peer: {peer.refusal}")
-            return peer.principal
+            return Known(peer.principal, EVERYTHING)
         if peer.open_access:
             _check_same_machine(headers)
-            return ANYONE
-        return self._token_principal(headers.get("Authorization"))
+            return Known(ANYONE, EVERYTHING)
+        entries = self.book.live(datetime.now(UTC)) if self.book else ()
+        authorization = headers.get("Authorization")
+        if not authorization and peer.certificate is not None:
+            for entry in entries:
+                if entry.certificate == peer.certificate:
+                    return Known(entry.principal, entry.grants)
+        return self._bearer(authorization, entries)
 
     def _meet_unix(self, sock: socket.socket) -> Peer:
         who = peer_credentials(sock)
@@ -109,20 +138,23 @@ class Gate:
             case "unclear":
                 return Peer("unix", principal, "its ancestors cannot be verified")
 
-    def _token_principal(self, authorization: str | None) -> str:
+    def _bearer(self, authorization: str | None, entries: Sequence[Entry]) -> Known:
         if not authorization:
             raise Unauthenticated("cannot tell who is asking: a bearer token is needed")
         scheme, _, given = authorization.partition(" ")
         if scheme.lower() != "bearer" or not given.strip():
             raise Unauthenticated("cannot tell who is asking: only `Authorization: Bearer` is taken")
-        digest = hashlib.sha256(given.strip().encode(errors="replace")).digest()
+        digest = digest_of(given.strip())
         found = None
         for token in self.tokens:  # all of them, so the time tells nothing about which one was close
             if hmac.compare_digest(token.digest, digest):
-                found = token.name
+                found = Known(f"token:{token.name}", token.grants)
+        for entry in entries:
+            if entry.digest is not None and hmac.compare_digest(entry.digest, digest):
+                found = Known(entry.principal, entry.grants)
         if found is None:
             raise Unauthenticated("cannot tell who is asking: the token is not valid")
-        return f"token:{found}"
+        return found
 
 
 def _check_same_machine(headers: Headers) -> None:

@@ -10,10 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import attrs
+import quart
 
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.model import CancelRequest, ListRequest, Reply, SendRequest
 from sandboxd.errors import ExtendedCardNotConfigured, PushNotificationNotSupported, UnsupportedOperation
+from sandboxd.http.auth import ANYONE, PEER
+from sandboxd.http.cards import Asked
 from sandboxd.http.doors import Doors
 from sandboxd.operations import cancel as canceling
 from sandboxd.operations import get as getting
@@ -102,11 +105,20 @@ async def push_config(it: Call) -> Any:
 
 
 async def extended_card(it: Call) -> Any:
-    """`GetExtendedAgentCard`, `agent/getAuthenticatedExtendedCard`; 0.3 has no other error for "none"."""
+    """`GetExtendedAgentCard`, `agent/getAuthenticatedExtendedCard`.
+
+    0.3 means what its name says: an open door has no authenticated caller, so it has no such card. Nor has 0.3 another error.
+    """
+    it.doors.host.enter(it.caller, it.instance)
+    is_for_nobody = it.codec.VERSION == "0.3" and it.caller.principal == ANYONE
+    if it.doors.host.capabilities.extended_card and not is_for_nobody:
+        asked = Asked(PEER.get(), quart.request.host)
+        return it.doors.cards.extended(it.doors.host, it.instance, it.doors.version, asked)
     why = "cannot show an extended agent card: this agent has none"
     raise ExtendedCardNotConfigured(why) if it.codec.VERSION == "0.3" else UnsupportedOperation(why)
 
 
+STREAMS: tuple[Operation, ...] = (stream, subscribe)
 METHODS_10: Mapping[str, Operation] = {
     "SendMessage": send,
     "SendStreamingMessage": stream,

@@ -16,7 +16,9 @@ from sandboxd.errors import ContentTypeNotSupported, InvalidJson, Refusal
 from sandboxd.http import sse
 from sandboxd.http.answers import A2A_JSON, JSON
 from sandboxd.http.auth import Gate
+from sandboxd.http.cards import Cards
 from sandboxd.http.manners import Speech, speech_of
+from sandboxd.http.pace import Pace
 from sandboxd.http.settings import DoorSettings
 from sandboxd.operations.host import Host
 from sandboxd.operations.stream import Stream
@@ -38,6 +40,8 @@ class Doors:
     settings: DoorSettings
     version: str
     checks: Mapping[str, Check] = attrs.field(factory=dict)
+    pace: Pace = attrs.field(factory=lambda: Pace(0, 0))
+    cards: Cards = attrs.field(factory=Cards)
     closing: trio.Event = attrs.field(factory=trio.Event)
     started: datetime = attrs.field(factory=lambda: datetime.now(UTC))
 

@@ -1,7 +1,8 @@
 """How does a JSON-RPC call become an operation, and its result an answer? (A2A 1.0 §9, A2A 0.3)
 
 The request's version says which method names there are. Every answer is HTTP 200, refusals too; what the HTTP layer itself
-refuses (401, 403, 413) never gets here.
+refuses (401, 403, 413) never gets here. In 0.3 a stream that is refused is a stream all the same, of one refusal: its SDKs read
+nothing else.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from sandboxd.a2a.jsonrpc import CallId, failure, id_of, parse_call, result
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import MethodNotFound, Refusal, VersionNotSupported
 from sandboxd.http.answers import JSON, answer, as_refusal, refusal_answer
-from sandboxd.http.calls import METHODS_03, METHODS_10, Call, Operation
+from sandboxd.http.calls import METHODS_03, METHODS_10, STREAMS, Call, Operation
 from sandboxd.http.doors import Doors, current_speech, read_json
-from sandboxd.http.sse import last_event_id
+from sandboxd.http.sse import frame, last_event_id
 from sandboxd.operations.host import Caller
 from sandboxd.operations.stream import Stream
 
@@ -29,16 +30,21 @@ async def call(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     speech = current_speech()
     version, codec = speech.version, speech.codec
     body: Any = None
+    is_stream = False
     try:
         body = await read_json(quart.request, media_types=(JSON,))
-        parsed = parse_call(body)
+        parsed = parse_call(body, version=version)
         operation = operation_of(parsed.method, version)
+        is_stream = operation in STREAMS
         after = last_event_id(quart.request.headers.get("Last-Event-ID"))
         found = await operation(Call(doors, caller, instance, codec, parsed.params, after))
     except Exception as error:
         refusal, status = as_refusal(error)
         if isinstance(refusal, VersionNotSupported):  # it calls 1.0's methods, so it reads 1.0's refusals
             speech = attrs.evolve(speech, version="1.0")
+        if speech.version == "0.3" and is_stream:
+            told = failure(id_of(body), refusal, version="0.3")
+            return quart.Response(frame(told), 200, content_type="text/event-stream")
         return refusal_answer(refusal, speech, quart.request.path, call_id=id_of(body), status=status)
     if isinstance(found, Stream):
         return _follow(doors, found, parsed.id)

@@ -12,6 +12,7 @@ import fcntl
 import ipaddress
 import os
 import socket
+import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,12 +32,25 @@ class CannotListen(Exception):
 
 @attrs.frozen
 class Listener:
-    """A listening socket; `open_access`: TCP without any credentials (loopback only)."""
+    """A listening socket. `open_access`: TCP without any credentials (loopback only). `tls` None: it speaks clear text."""
 
     socket: socket.socket
     door: Door
     address: str
     open_access: bool = False
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def asks_certificate(self) -> bool:
+        """Whether every client must show a certificate."""
+        return self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED
+
+    @property
+    def url(self) -> str:
+        """By what URL it is reached; empty: by none."""
+        if self.door == "unix":
+            return ""
+        return f"{'http' if self.tls is None else 'https'}://{self.address}"
 
 
 @contextlib.contextmanager
@@ -64,10 +78,12 @@ def unix_listener(path: Path) -> Iterator[Listener]:
 
 
 @contextlib.contextmanager
-def tcp_listener(host: str, port: int, *, stall_s: float = 30, open_access: bool = False) -> Iterator[Listener]:
-    """Listen on a loopback address. Port 0: one that is free; the address says which."""
-    if not is_loopback(host):
-        why = "this door speaks clear text, so it listens on loopback only; put a TLS proxy before it"
+def tcp_listener(
+    host: str, port: int, *, stall_s: float = 30, open_access: bool = False, tls: ssl.SSLContext | None = None
+) -> Iterator[Listener]:
+    """Listen on an address, without TLS a loopback one. Port 0: one that is free; the address says which."""
+    if not is_loopback(host) and (tls is None or open_access):
+        why = "clear text, and a door without credentials, is for loopback only; give it TLS, or put a TLS proxy before it"
         raise CannotListen(f"cannot listen on `{host}:{port}`: {why}")
     address = "127.0.0.1" if host == "localhost" else host.strip("[]")
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
@@ -85,7 +101,7 @@ def tcp_listener(host: str, port: int, *, stall_s: float = 30, open_access: bool
         except OSError as error:
             raise CannotListen(f"cannot listen on `{host}:{port}`: {_why(error)}") from error
         bound = sock.getsockname()[1]
-        yield Listener(sock, "tcp", f"[{address}]:{bound}" if ":" in address else f"{address}:{bound}", open_access)
+        yield Listener(sock, "tcp", f"[{address}]:{bound}" if ":" in address else f"{address}:{bound}", open_access, tls)
 
 
 def is_loopback(host: str) -> bool:

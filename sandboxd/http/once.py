@@ -26,6 +26,7 @@ from sandboxd.store.base import SendRecord, Told
 REPLAYED: Final = "Idempotent-Replayed"
 _SENDS: Final = ("message:send", "message:stream", "messages:send", "messages:stream")
 _CALLS: Final = ("SendMessage", "SendStreamingMessage", "message/send", "message/stream")
+_REFUSAL_MAX_BYTES: Final = 256 * 1024
 
 Respond = Callable[[Caller], Awaitable[quart.Response]]
 
@@ -102,9 +103,10 @@ async def _for_this_call(body: bytes) -> bytes:
 
 
 def _is_refusal(status: int, body: bytes) -> bool:
-    if status >= 400:
-        return True
-    return _is_rpc() and "error" in parse_json(body)
+    """Whether it is a refusal, and small enough to keep, as all of ours are."""
+    if len(body) > _REFUSAL_MAX_BYTES:
+        return False
+    return status >= 400 or (_is_rpc() and "error" in parse_json(body))
 
 
 def _is_rpc() -> bool:

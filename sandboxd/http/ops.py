@@ -14,6 +14,7 @@ import trio
 
 from sandboxd import metrics
 from sandboxd.a2a.model import TaskState
+from sandboxd.errors import Forbidden
 from sandboxd.http.answers import answer
 from sandboxd.http.doors import Check, Doors
 from sandboxd.logs import logger
@@ -51,7 +52,9 @@ class Readiness:
 
 
 async def measure(doors: Doors, caller: Caller, instance: str) -> quart.Response:
-    """`GET /metrics`: what stands now is read from the store, so it is true after a restart too."""
+    """`GET /metrics`: what stands now is read from the store, so it is true after a restart too. For who may view all."""
+    if not caller.grants.allows_everywhere("view"):
+        raise Forbidden("cannot show the metrics: this needs the scope `view` on every instance")
     views = await doors.host.store.unfinished()
     states = Counter(view.state for view in views)
     for state in TaskState:

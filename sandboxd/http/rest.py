@@ -1,8 +1,7 @@
 """How does an HTTP+JSON request become an operation, and its result an answer? (A2A 1.0 §11, A2A 0.3)
 
 The same paths for both versions: which one a request speaks decides its codec (`manners`), and nothing else. `:verb` splits at
-the last colon of the last segment. The agent card is public and carries no secret; it is cached by clients, so it has
-validators.
+the last colon of the last segment.
 """
 
 from __future__ import annotations
@@ -10,20 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import quart
-from werkzeug.http import http_date
 
-from sandboxd.a2a import card
 from sandboxd.errors import MethodNotFound
 from sandboxd.http import calls
 from sandboxd.http.answers import A2A_JSON, JSON, answer, refusal_json, wants_a2a_json
-from sandboxd.http.auth import PEER
 from sandboxd.http.calls import Call, Operation
 from sandboxd.http.doors import Doors, current_speech, read_json, read_optional_object
 from sandboxd.http.sse import last_event_id
 from sandboxd.operations.host import Caller
 from sandboxd.operations.stream import Stream
-
-CARD_MAX_AGE_S = 300
 
 
 async def send_message(doors: Doors, caller: Caller, instance: str) -> quart.Response:
@@ -88,22 +82,6 @@ async def perform(operation: Operation, doors: Doors, caller: Caller, instance: 
         encode=speech.codec.encode_stream_item,
         encode_refusal=lambda refusal: refusal_json(refusal, speech, path),
     )
-
-
-async def agent_card(doors: Doors, caller: Caller, instance: str) -> quart.Response:
-    """`GET /.well-known/agent-card.json` (§8.2, §8.6)."""
-    found = doors.host.instance(instance)
-    commands = tuple((adapter, mode) for adapter, modes in found.adapters for mode in modes)
-    base = doors.settings.public_url or quart.request.host_url.rstrip("/")
-    prefix = "" if instance == doors.host.default_instance else f"/agents/{instance}"
-    needs_bearer = PEER.get().door == "tcp" and not PEER.get().open_access
-    spelled = card.agent_card(card.CardFacts(instance, base + prefix, doors.version, commands, needs_bearer))
-    made = answer(spelled)
-    made.headers["Cache-Control"] = f"public, max-age={CARD_MAX_AGE_S}"
-    made.headers["Last-Modified"] = http_date(doors.started)
-    made.headers["ETag"] = card.etag(spelled)
-    made.headers["Vary"] = "Host"
-    return await made.make_conditional(quart.request)
 
 
 def split_verb(ref: str) -> tuple[str, str]:

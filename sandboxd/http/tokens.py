@@ -1,91 +1,66 @@
-"""Where do bearer tokens come from, and who may read them?
+"""Where do bearer tokens come from, and what may their bearers do?
 
-One token a file, made on first start with mode 0600; the config gives each a name, which is its principal's. A file that
-others can read is refused, since whoever reads it can start commands here.
+Two places. The config names token files, one token each, made on first start with mode 0600: their bearers may do everything
+(the command line has such a one). All others are in the token book (`token_book`), with scopes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
 import secrets
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from sandboxd.errors import LoadError, Problem
+from sandboxd.http.private_file import make_private, read_private, unusable
+from sandboxd.operations.access import EVERYTHING, Grants
 
-_MIN_CHARS: Final = 32
-_MAX_BYTES: Final = 4096
+MIN_CHARS: Final = 32
+MAX_CHARS: Final = 4096
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 §2.1
 
 
 @attrs.frozen
 class Token:
-    """A principal's token, as its SHA-256: the token itself is not kept."""
+    """A principal's token, as its SHA-256: the token itself is not kept.
+
+    A plain hash is enough. What makes a slow one (scrypt, Argon2) necessary is that people's passwords can be guessed; these
+    tokens are 256 random bits, which nobody can, and a slow hash would let anyone make the daemon work by sending wrong ones.
+    """
 
     name: str
     digest: bytes = attrs.field(repr=False)
+    grants: Grants = EVERYTHING
+
+
+def digest_of(token: str) -> bytes:
+    """What is kept of a token."""
+    return hashlib.sha256(token.encode(errors="replace")).digest()
+
+
+def new_token() -> str:
+    """A token that nobody can guess: 256 random bits."""
+    return secrets.token_urlsafe(32)
 
 
 def load_tokens(paths: Mapping[str, Path]) -> tuple[Token, ...]:
-    """Read every token file, by its principal's name; one that is missing is made.
+    """Read every token file of the config, by its principal's name; one that is missing is made.
 
     `LoadError` names the first that cannot be used.
     """
     tokens = []
     for name, path in paths.items():
-        with contextlib.suppress(FileExistsError):
-            _make(path)
-        tokens.append(Token(name, hashlib.sha256(read_token(path).encode()).digest()))
+        make_private(path, new_token() + "\n")
+        tokens.append(Token(name, digest_of(read_token(path))))
     return tuple(tokens)
 
 
 def read_token(path: Path) -> str:
     """The token in a file, for a client of this machine; `LoadError` when the file is not safe or holds none."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise _unusable(path, (error.strerror or str(error)).lower()) from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise _unusable(path, "it is no regular file")
-        if status.st_uid not in (0, os.getuid()):
-            raise _unusable(path, "it belongs to another user")
-        if status.st_mode & 0o077:
-            raise _unusable(path, f"others can use it (mode {stat.S_IMODE(status.st_mode):04o}); `chmod 600` it")
-        text = file.read(_MAX_BYTES).decode(errors="replace").strip()
-    if len(text) < _MIN_CHARS or not _TOKEN.fullmatch(text):
-        raise _unusable(path, f"it holds no token of at least {_MIN_CHARS} characters")
+    text = read_private(path).strip()
+    if not MIN_CHARS <= len(text) <= MAX_CHARS or not _TOKEN.fullmatch(text):
+        raise unusable(path, f"it holds no token of at least {MIN_CHARS} characters")
     return text
-
-
-def _make(path: Path) -> None:
-    """Write a new token; the file appears whole or not at all, and never over another one."""
-    try:
-        if path.exists():
-            return
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(32) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            path.hardlink_to(draft)  # fails where the name was taken meanwhile
-        finally:
-            draft.unlink()
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise _unusable(path, f"it cannot be made: {(error.strerror or str(error)).lower()}") from error
-
-
-def _unusable(path: Path, why: str) -> LoadError:
-    return LoadError(str(path), [Problem("", why)])

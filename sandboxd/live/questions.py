@@ -7,7 +7,7 @@ project: an answer is *claimed, then typed, with no checkpoint between* (invaria
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -71,6 +71,7 @@ class Questions:
         self._binding: Binding | None = None
         self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
         self._asked = 0
+        self._misfits = 0  # answers to the open prompt that did not fit
         self._is_over = False
         self._witness = witness
         self._veil = Veil()
@@ -80,6 +81,7 @@ class Questions:
         self.expired = trio.Event()  # a prompt's own limit passed, and the policy says that this fails the task
         self.overrun = trio.Event()  # the program asked more often than the policy allows
         self.refused = trio.Event()  # it asked for a secret, and the policy says that this fails the task
+        self.given_up = trio.Event()  # more answers to one prompt did not fit than the policy allows
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
@@ -130,23 +132,31 @@ class Questions:
             with trio.move_on_at(wake_at):
                 await self._fed.wait()
 
-    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+        """What the policy asks of the answer's text besides, if that prompt is open: evaluated before `answer_nowait`."""
+        is_open = self._binding is not None and self._binding.is_open and self._binding.envelope.prompt_id == prompt_id
+        return self._rules.schema if is_open else None
+
+    def answer_nowait(
+        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+    ) -> Accepted:
         """Type an answer into the program that asked, once; raises `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`.
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
-        succeeds; a program that is gone afterwards has been answered only if it read everything.
+        succeeds; a program that is gone afterwards has been answered only if it read everything. `misfits`: what the
+        policy's own schema says against the payload, which cannot be asked here.
         """
         binding = self._binding
         if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
             raise self.not_open(response.prompt_id)
-        problems = check(binding.envelope.response_schema, response.payload)
+        problems = check(response_schema(binding.prompt.form), response.payload) or misfits
         if problems:
-            raise _invalid(response.prompt_id, problems)
+            raise self._misfit(binding, problems)
         form, text = binding.prompt.form, response.payload["text"]
         keys = keystrokes(text, canonical=terminal.is_canonical(self._fd), single_key=form.single_key)
         if isinstance(keys, Problem):
-            raise _invalid(response.prompt_id, (keys,))
+            raise self._misfit(binding, (keys,))
         if not self._process.is_alive():
             binding.close()
             raise self.not_open(response.prompt_id)
@@ -193,6 +203,8 @@ class Questions:
 
     def close(self) -> None:
         """No answer can be typed and no question raised any more: the run ends."""
+        if self._receipt is not None and not self._is_over:  # a program may read its last answer and end before the next look
+            self._told(self._receipt.sample(self._fd, trio.current_time()))
         self._is_over = True
         if self._binding:
             self._binding.close()
@@ -205,6 +217,18 @@ class Questions:
         self._close(binding, Closed(self._clock.now(), str(uuid.uuid4()), binding.envelope.prompt_id, "withdrawn", why))
         self._wake()
 
+    def _misfit(self, binding: Binding, problems: Sequence[Problem]) -> AnswerInvalid:
+        """The refusal of an answer that does not fit; one too many closes the prompt and ends the task."""
+        self._misfits += 1
+        still = "the prompt is still open"
+        if self._misfits > self._rules.max_invalid:
+            binding.close()
+            self.given_up.set()
+            still = f"the prompt is closed: more than {self._rules.max_invalid} answers did not fit"
+        count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
+        facts = {"prompt_id": binding.envelope.prompt_id}
+        return AnswerInvalid(f"{count} not fit; {still}", problems=problems, facts=facts)
+
     def _raise(self, prompt: Prompt, now: float) -> None:
         text = plain_text(prompt.text)
         if not text or not self._process.is_alive():
@@ -216,11 +240,12 @@ class Questions:
             self.overrun.set()
             return
         self._asked += 1
+        self._misfits = 0
         at = self._clock.now()
         deadline, expires_at = self._ends_at, None
         if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
             deadline, expires_at = at + timedelta(seconds=self._rules.timeout_s), now + self._rules.timeout_s
-        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form), deadline)
+        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form, self._rules.schema), deadline)
         if self._binding:
             self._binding.close()
         self._binding = Binding(envelope, prompt, now, expires_at)
@@ -310,11 +335,6 @@ class Questions:
     def _wake(self) -> None:
         self._fed.set()
         self._fed = trio.Event()
-
-
-def _invalid(prompt_id: str, problems: tuple[Problem, ...]) -> AnswerInvalid:
-    count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
-    return AnswerInvalid(f"{count} not fit; the prompt is still open", problems=problems, facts={"prompt_id": prompt_id})
 
 
 def _undelivered(prompt_id: str, why: str, *, prompt_open: bool) -> DeliveryFailed:

@@ -16,7 +16,7 @@ import trio
 from sandboxd import logs, metrics
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.detect.detector import Detector
-from sandboxd.errors import PromptNotOpen
+from sandboxd.errors import Problem, PromptNotOpen
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
@@ -83,13 +83,18 @@ class TaskRun:
             except Exception:
                 _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
                 self._ending = Ending("internal")
-                await self._process.stop(grace_s=self._stop_grace_s)
-                status = await self._process.wait()
+                status = await self._stop()
             finally:
                 self._process.close()
             self._finish(status)
 
-    def answer_nowait(self, response: Response, message: Message, principal: str) -> Accepted:
+    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+        """See `Questions.foreign_schema`."""
+        return self._questions.foreign_schema(prompt_id) if self._questions else None
+
+    def answer_nowait(
+        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+    ) -> Accepted:
         """See `Questions.answer_nowait`; a run that cannot ask has no open prompt."""
         if self._questions is None or self._ending is not None:
             raise (
@@ -99,7 +104,7 @@ class TaskRun:
                     "this run takes no answers: it was sent without `input_mode`", facts={"prompt_id": response.prompt_id}
                 )
             )
-        return self._questions.answer_nowait(response, message, principal)
+        return self._questions.answer_nowait(response, message, principal, misfits)
 
     def accepted_nowait(self, prompt_id: str) -> Accepted | None:
         """The answer that a prompt of this run got; whoever tells of it waits for its ticket first."""
@@ -145,8 +150,12 @@ class TaskRun:
             nursery.start_soon(exited)
             await self._end_asked.wait()
             nursery.cancel_scope.cancel()
-        if self._ending is not None:
-            await self._process.stop(grace_s=self._stop_grace_s)
+        return await (self._process.wait() if self._ending is None else self._stop())
+
+    async def _stop(self) -> ExitStatus:
+        self._survivors = await self._process.stop(grace_s=self._stop_grace_s)
+        if self._process.pid in self._survivors:  # it hangs in the kernel: when and how it will end nobody knows
+            return ExitStatus()
         return await self._process.wait()
 
     async def _watch_limits(self) -> None:
@@ -156,6 +165,7 @@ class TaskRun:
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.refused, Ending("secret-asked"))
+                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.given_up, Ending("no-valid-answer"))
 
     async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
         await wait(what)

@@ -7,7 +7,7 @@ away ends nothing. The supervisor has a bound on live tasks, and says no before 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -21,6 +21,7 @@ from sandboxd.errors import NotReady, TooBusy
 from sandboxd.live.clock import Clock
 from sandboxd.live.recorder import Recorder
 from sandboxd.live.run import TaskRun
+from sandboxd.live.scripted import Script, ScriptRun
 from sandboxd.live.verdict import Ending
 from sandboxd.policy.model import Denied, LaunchPlan
 from sandboxd.runner.client import Spawner
@@ -33,9 +34,12 @@ from sandboxd.store.recovery import last_pieces
 from sandboxd.tasks.events import Finished, Rejected, Submitted
 from sandboxd.tasks.view import TaskView, fold
 
+SCRIPTS_MAX: Final = 1000  # they cost a few KiB each, and the public kit leaves many behind
 STOP_S: Final = 10.0  # the stop ladder and the sweep take some 3 s; the rest is for a store that is slow
 
 _log = logs.logger(__name__)
+
+_Start = Callable[[Recorder], Awaitable[None]]
 
 
 @attrs.define
@@ -69,7 +73,7 @@ class Supervisor:
         self._nursery = nursery
         self._max_tasks = max_tasks
         self._stop_grace_s = stop_grace_s
-        self._runs: dict[str, TaskRun | None] = {}  # None: submitted, not started yet
+        self._runs: dict[str, TaskRun | ScriptRun | None] = {}  # None: submitted, not started yet
         self._early: dict[str, Ending] = {}  # asked to end before they started
         self._is_stopping = False
         self._changed = trio.Event()
@@ -79,7 +83,13 @@ class Supervisor:
 
     def run(self, task_id: str) -> TaskRun | None:
         """The living run of that task, if there is one."""
-        return self._runs.get(task_id)
+        found = self._runs.get(task_id)
+        return found if isinstance(found, TaskRun) else None
+
+    def script(self, task_id: str) -> ScriptRun | None:
+        """The script that this task plays, if it does."""
+        found = self._runs.get(task_id)
+        return found if isinstance(found, ScriptRun) else None
 
     @property
     def live(self) -> int:
@@ -88,14 +98,28 @@ class Supervisor:
 
     async def submit(self, principal: str, event: Submitted, view: TaskView, request: RunRequest) -> TaskView:
         """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened."""
+        return await self._submit(principal, event, view, lambda recorder: self._start(recorder, request), self._max_tasks)
+
+    async def submit_script(self, principal: str, event: Submitted, view: TaskView, script: Script) -> TaskView:
+        """The same for a task that plays a script."""
+
+        async def play(recorder: Recorder) -> None:
+            run = self._runs[view.task_id] = ScriptRun(recorder, self._clock, script)
+            if early := self._early.get(view.task_id):
+                run.end_nowait(early)
+            await run.live()
+
+        return await self._submit(principal, event, view, play, SCRIPTS_MAX)
+
+    async def _submit(self, principal: str, event: Submitted, view: TaskView, start: _Start, limit: int) -> TaskView:
         if self._is_stopping:
             raise NotReady("cannot start a task: the daemon is stopping")
-        if len(self._runs) >= self._max_tasks:
-            raise TooBusy(f"cannot start a task: {self._max_tasks} are live already, which is this host's limit")
+        if len(self._runs) >= limit:
+            raise TooBusy(f"cannot start a task: {limit} are live already, which is this host's limit")
         view = fold(view, event)
         creation = _Creation()
         self._runs[view.task_id] = None
-        self._nursery.start_soon(self._conduct, principal, event, view, request, creation)
+        self._nursery.start_soon(self._conduct, principal, event, view, start, creation)
         with trio.CancelScope(shield=True):  # one commit: who asked, and asks again, must find the task on record
             await creation.done.wait()
         if creation.refused:
@@ -121,9 +145,7 @@ class Supervisor:
         while self._runs:
             await self._changed.wait()
 
-    async def _conduct(
-        self, principal: str, event: Submitted, view: TaskView, request: RunRequest, creation: _Creation
-    ) -> None:
+    async def _conduct(self, principal: str, event: Submitted, view: TaskView, start: _Start, creation: _Creation) -> None:
         task_id = view.task_id
         try:
             try:
@@ -132,7 +154,7 @@ class Supervisor:
                 creation.refused = NotReady(f"cannot start a task: {error}")
                 return
             creation.done.set()
-            await self._start(Recorder(self._feed, view), request)
+            await start(Recorder(self._feed, view))
         except Exception:  # a bug of ours must not take the other runs along
             _log.exception("Cannot conduct the task", task=task_id)
             await self._fail(task_id)

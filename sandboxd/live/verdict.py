@@ -38,6 +38,7 @@ def finished(
     detail = dict(ending.detail) if ending else {}
     if survivors:
         detail["survivors"] = list(survivors)
+        summary += f" {len(survivors)} of its processes could not be ended: they hang in the kernel."
     return Finished(at, message_id, reason, fail_kind, summary, status.code, status.signal, detail)
 
 
@@ -50,6 +51,7 @@ def _verdict(status: ExitStatus, ending: Ending | None, timeout_s: int) -> tuple
             "prompt-expired": "Nobody answered the question in time, and the policy fails the task then.",
             "secret-asked": "The command asked for a secret, which its policy does not relay, and was ended.",
             "prompt-limit": "The command asked more questions than its policy allows and was ended.",
+            "no-valid-answer": "There was no valid answer within the tries that the policy allows, and the command was ended.",
             "internal": "A fault of the daemon ended the command; its log has the details.",
         }
         if ending.reason == "canceled":

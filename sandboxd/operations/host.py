@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 import attrs
 
-from sandboxd.errors import InstanceNotFound, TaskNotFound
+from sandboxd.errors import Forbidden, InstanceNotFound, TaskNotFound
 from sandboxd.live.clock import Clock
 from sandboxd.live.supervisor import Supervisor
+from sandboxd.operations.access import NOTHING, Grants, Scope
 from sandboxd.operations.once import Once
 from sandboxd.runner.client import Spawner
+from sandboxd.schemas.judge import Judge
 from sandboxd.store.base import Store
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.view import TaskView
@@ -36,19 +38,41 @@ class Earlier:
 
 @attrs.frozen
 class Caller:
-    """Who asks (an authenticated principal), and which extensions this one request activated.
+    """Who asks (an authenticated principal), which extensions this one request activated, and what the principal may do.
 
-    `earlier`: this message was acted on already, so it is to be told what came of that, and nothing else is to happen.
+    `door` is where the request came in (`unix`, `tcp`; empty: in this process), for the record. `earlier`: this message was
+    acted on already, so it is to be told what came of that, and nothing else is to happen.
     """
 
     principal: str
     extensions: frozenset[str] = frozenset()
+    grants: Grants = NOTHING
+    door: str = ""
     earlier: Earlier | None = None
+
+    def need(self, scope: Scope, instance: str, wish: str) -> None:
+        """`Forbidden` unless this caller may do that there; ask before anything is looked up."""
+        if not self.grants.allows(scope, instance):
+            why = f"this needs the scope `{scope}` on instance `{instance}`"
+            raise Forbidden(f"cannot {wish}: {why}", facts={"scope": scope})
+
+
+@attrs.frozen
+class Capabilities:
+    """What the agent's card promises. `required_extensions`: a message that does not activate them is refused."""
+
+    streaming: bool = True
+    push_notifications: bool = False
+    extended_card: bool = False
+    required_extensions: tuple[str, ...] = ()
 
 
 @attrs.frozen
 class Host:
-    """Everything that an operation needs, put together once by `daemon.py`."""
+    """Everything that an operation needs, put together once by `daemon.py`.
+
+    `plays_scripts`: the public kit's profile, where no message starts a command.
+    """
 
     instances: Mapping[str, Instance]
     default_instance: str
@@ -57,22 +81,44 @@ class Host:
     spawner: Spawner
     supervisor: Supervisor
     clock: Clock
+    judge: Judge
+    capabilities: Capabilities = Capabilities()
+    plays_scripts: bool = False
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def instance(self, instance_id: str) -> Instance:
-        """The instance, or `InstanceNotFound`."""
+        """The instance, or `InstanceNotFound`. Only for what everybody may know of it: operations `enter`."""
         try:
             return self.instances[instance_id]
         except KeyError:
-            raise InstanceNotFound(f"cannot find instance `{instance_id}`: it is not configured") from None
+            raise _no_instance(instance_id) from None
 
-    async def view(self, instance_id: str, task_id: str) -> TaskView:
-        """The task as it stands; `TaskNotFound` when this instance has none of that id."""
-        self.instance(instance_id)
-        view = await self.store.view(task_id)
-        if view is None or view.instance != instance_id:
+    def enter(self, caller: Caller, instance_id: str) -> Instance:
+        """The instance; `InstanceNotFound` also when nothing there is for this caller."""
+        if not caller.grants.reaches(instance_id):
+            raise _no_instance(instance_id)
+        return self.instance(instance_id)
+
+    async def view(self, caller: Caller, instance_id: str, task_id: str) -> TaskView:
+        """The task as it stands; `TaskNotFound` when this instance has none of that id that the caller may see."""
+        self.enter(caller, instance_id)
+        view = await self.find(caller, instance_id, task_id)
+        if view is None:
             raise not_found(task_id)
         return view
+
+    async def find(self, caller: Caller, instance_id: str, task_id: str) -> TaskView | None:
+        """The same, None when it is not there for this caller."""
+        view = await self.store.view(task_id)
+        if view is None or view.instance != instance_id:
+            return None
+        if caller.grants.allows("view", instance_id) or await self.store.owner(task_id) == caller.principal:
+            return view
+        return None
+
+
+def _no_instance(instance_id: str) -> InstanceNotFound:
+    return InstanceNotFound(f"cannot find instance `{instance_id}`: there is none of that name for this caller")
 
 
 def not_found(task_id: str) -> TaskNotFound:

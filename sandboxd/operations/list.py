@@ -20,11 +20,15 @@ PAGE_MAX_BYTES: Final = 16 * 1024 * 1024  # one task's output at the shipped pol
 
 
 async def list_tasks(host: Host, caller: Caller, instance: str, request: ListRequest) -> TaskPage:
-    """One page of this instance's tasks, newest status first; the cursor is stable while tasks change."""
-    host.instance(instance)
+    """One page of this instance's tasks, newest status first; the cursor is stable while tasks change.
+
+    Without the scope `view` the list is of the caller's own tasks, its totals too.
+    """
+    host.enter(caller, instance)
     query = TaskQuery(
         instance=instance,
         context_id=request.context_id,
+        principal=None if caller.grants.allows("view", instance) else caller.principal,
         state=request.state,
         since=request.since,
         limit=request.page_size,

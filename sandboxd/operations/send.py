@@ -11,19 +11,21 @@ import uuid
 import attrs
 
 from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
-from sandboxd.a2a.model import Message, SendRequest, Task
+from sandboxd.a2a.model import Message, Reply, SendRequest
 from sandboxd.errors import (
     ContentTypeNotSupported,
+    ExtensionSupportRequired,
     InvalidParams,
     NotReady,
     Problem,
     PushNotificationNotSupported,
     UnsupportedOperation,
 )
-from sandboxd.operations import render
+from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
+from sandboxd.operations.audit import audited, of_message
 from sandboxd.operations.host import Caller, Earlier, Host
-from sandboxd.operations.stream import TaskStream, until
+from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
 from sandboxd.runner.protocol import RunRequest
 from sandboxd.store.base import Entry, StoreUnavailable
@@ -31,32 +33,48 @@ from sandboxd.tasks.events import Event, Finished, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
 
-async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Task:
-    """Act on a message and return the task.
+async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Reply:
+    """Act on a message and return the task (only a script is answered with a bare message).
 
     With `wait` (A2A's blocking default) once it is terminal or waits for its client; else as soon as it has started, been
     rejected, or its answer has been accepted. `returnImmediately` wins over `wait`.
     """
     view = await _accept(host, caller, instance, request)
+    if isinstance(view, Message):
+        return view
     view = await until(host, view, started=not wait or request.return_immediately)
     return await render.task(host, caller, view, history_length=request.history_length)
 
 
-async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskStream:
+async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> Stream:
     """Act on a message and follow the task until it is terminal or waits for its client."""
+    check_streaming(host)
     view = await _accept(host, caller, instance, request)
+    if isinstance(view, Message):
+        return OneMessage(view)
     return TaskStream(host, caller, view, ends_at_interruption=True)
 
 
-async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView:
-    host.instance(instance)
+async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+    async with audited(host, caller, instance, of_message(request.message)) as note:
+        found = await _act(host, caller, instance, request)
+        note.task_id = found.task_id
+        return found
+
+
+async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+    host.enter(caller, instance)
+    _check_extensions(host, caller)
     if caller.earlier is not None:
-        return await _recall(host, instance, caller.earlier)
+        return await _recall(host, caller, instance, caller.earlier)
     message = request.message
+    if host.plays_scripts:
+        return await _play(host, caller, instance, request)
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await answer(host, caller, instance, message)
+    caller.need("send", instance, "send a message")
     if message.task_id is not None:
-        return await _take_again(host, instance, message)
+        return await _take_again(host, caller, instance, message)
     if request.wants_push:
         raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
@@ -71,33 +89,62 @@ async def _accept(host: Host, caller: Caller, instance: str, request: SendReques
     return await host.supervisor.submit(caller.principal, event, view, run)
 
 
-async def _recall(host: Host, instance: str, earlier: Earlier) -> TaskView:
+async def _play(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+    message = request.message
+    caller.need("send", instance, "send a message")
+    if request.wants_push and not host.capabilities.push_notifications:
+        raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
+    if message.task_id is None:
+        return await scripted.begin(host, caller, instance, message)
+    view = await _continued(host, caller, instance, message)
+    _check_not_ended(view)
+    return await scripted.go_on(host, caller, view, message)
+
+
+def _check_extensions(host: Host, caller: Caller) -> None:
+    missing = [uri for uri in host.capabilities.required_extensions if uri not in caller.extensions]
+    if missing:
+        why = f"cannot take the message: name these in the header `A2A-Extensions`: {', '.join(missing)}"
+        raise ExtensionSupportRequired(why, facts={"missing_extensions": missing})
+
+
+async def _recall(host: Host, caller: Caller, instance: str, earlier: Earlier) -> TaskView:
     """The task as the first of the equal requests saw it first: everything that follows from there is the same again."""
-    view = await host.view(instance, earlier.task_id)
+    view = await host.view(caller, instance, earlier.task_id)
     return await host.store.view_at(earlier.task_id, earlier.seq) or view
 
 
-async def _take_again(host: Host, instance: str, message: Message) -> TaskView:
+async def _take_again(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
     """The task, when it has that very message already: a retry changes nothing.
 
     No other message but an answer goes to a task that exists: nothing is ever typed that no question asked for.
     """
-    assert message.task_id is not None
-    view = await host.view(instance, message.task_id)
-    assert view.state is not None
-    if attrs.evolve(message, context_id=message.context_id or view.context_id) in view.history:
+    view = await _continued(host, caller, instance, message)
+    if attrs.evolve(message, context_id=view.context_id) in view.history:
         return view
-    if message.context_id is not None and message.context_id != view.context_id:
-        why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
-        raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])
-    if view.state.is_terminal:
-        facts = {"taskId": view.task_id, "state": view.state.value}
-        raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
-    if view.state.is_interrupted:
+    _check_not_ended(view)
+    if view.state is not None and view.state.is_interrupted:
         at = f"message.metadata.{HITL_RESPONSE_FOR}"
         why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
         raise InvalidParams("cannot take the message: it is no answer; the prompt is still open", problems=[why])
     raise UnsupportedOperation("cannot take the message: the task is working and asks nothing", facts={"taskId": view.task_id})
+
+
+async def _continued(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
+    """The task that a message belongs to; refused when its context is another one's."""
+    assert message.task_id is not None
+    view = await host.view(caller, instance, message.task_id)
+    if message.context_id is not None and message.context_id != view.context_id:
+        why = Problem("message.contextId", "is not the context of that task; leave it out to have it inferred")
+        raise InvalidParams("cannot take the message: task and context do not belong together", problems=[why])
+    return view
+
+
+def _check_not_ended(view: TaskView) -> None:
+    assert view.state is not None
+    if view.state.is_terminal:
+        facts = {"taskId": view.task_id, "state": view.state.value}
+        raise UnsupportedOperation(f"cannot take the message: the task is {view.state.value}", facts=facts)
 
 
 def _refuse_other_parts(message: Message) -> None:

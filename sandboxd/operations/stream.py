@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import attrs
 
 from sandboxd.a2a.model import Message, TaskNews, TaskState
+from sandboxd.errors import UnsupportedOperation
 from sandboxd.operations import render
 from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import StoredEvent
@@ -100,6 +101,12 @@ class TaskStream:
     def _is_over(self, view: TaskView) -> bool:
         assert view.state is not None
         return view.state.is_terminal or (self._ends_at_interruption and view.state.is_interrupted)
+
+
+def check_streaming(host: Host) -> None:
+    """`UnsupportedOperation` where the card says that there are no streams (A2A 1.0 §3.3.4)."""
+    if not host.capabilities.streaming:
+        raise UnsupportedOperation("cannot stream: this agent has streaming switched off")
 
 
 async def until(host: Host, view: TaskView, *, started: bool) -> TaskView:

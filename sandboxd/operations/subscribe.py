@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sandboxd.errors import CursorExpired, InvalidParams, Problem, UnsupportedOperation
 from sandboxd.operations.host import Caller, Host
-from sandboxd.operations.stream import TaskStream
+from sandboxd.operations.stream import TaskStream, check_streaming
 
 
 async def subscribe(
@@ -15,7 +15,8 @@ async def subscribe(
     `after` N: first the task as it stood at sequence number N, then N+1 and so on, on a terminal task too; `CursorExpired`
     when those are no longer on record. `shows_ended`: a terminal task is shown once instead of being refused (A2A 0.3).
     """
-    view = await host.view(instance, task_id)
+    check_streaming(host)
+    view = await host.view(caller, instance, task_id)
     assert view.state is not None
     if after is None:
         if view.state.is_terminal and not shows_ended:

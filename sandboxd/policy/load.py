@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from sandboxd.errors import LoadError, Problem
+from sandboxd.hitl.foreign import refuse_schema
 from sandboxd.policy.adapter import MESSAGE_VARIABLE, MODES, TIMEOUT_DEFAULT_S, TIMEOUT_MAX_S, AdapterCommand, Mode
 from sandboxd.policy.decide import LEVELS, Subject, decide
 from sandboxd.policy.exec_text import shown, unfit
@@ -302,9 +303,22 @@ def _read_prompts(table: Table) -> PromptRules:
         on_expiry=cast("OnExpiry", table.word("on-expiry", ("wait", "fail"), standard.on_expiry)),
         max_prompts=table.number("max", standard.max_prompts, most=10_000),
         secrets=cast("Secrets", table.word("secrets", ("wait", "fail", "relay"), standard.secrets)),
+        max_invalid=table.number("max-invalid", standard.max_invalid, most=10_000),
+        schema=_read_schema(table) if table.has("schema") else None,
     )
     table.close()
     return rules
+
+
+def _read_schema(table: Table) -> Mapping[str, Any] | None:
+    """Within bounds; whether it is a schema at all is asked where jsonschema is at hand: the spawner reads this too."""
+    schema = table.table("schema").values
+    # As it will stand in a prompt's envelope, which is bounded too.
+    whole = {"properties": {"text": {"allOf": [{key: value for key, value in schema.items() if key != "$id"}]}}}
+    for problem in (*refuse_schema(schema), *refuse_schema(whole)):
+        table.problem("schema", f"cannot be used: {problem}")
+        return None
+    return schema
 
 
 def _read_isolation(table: Table) -> IsolationRules:

@@ -6,7 +6,7 @@ Values only: `load` makes a `Policy` from TOML text, `decide` makes a `Decision`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -45,8 +45,10 @@ class Limits:
 class PromptRules:
     """How questions of this command are found and what happens when nobody answers.
 
-    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts. `secrets`: whether
-    a question for a secret is kept from people (the command waits on, or fails) or relayed to them.
+    `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts. `max_invalid`: so
+    many answers to one prompt may not fit; one more, and the task fails. `schema`: what an answer's text has to fit besides,
+    evaluated by `sandboxd.schemas` alone. `secrets`: whether a question for a secret is kept from people (the command waits on,
+    or fails) or relayed to them.
     """
 
     detectors: tuple[str, ...] = ()
@@ -54,6 +56,8 @@ class PromptRules:
     on_expiry: OnExpiry = "wait"
     max_prompts: int = 100
     secrets: Secrets = "wait"
+    max_invalid: int = 20
+    schema: Mapping[str, Any] | None = None
 
 
 @attrs.frozen

@@ -123,7 +123,8 @@ class Witness:
             return Evidence(canonical, echo, True, is_exact=True, reader=reader)
         inner = search.behind(found)
         if inner is None:
-            return Evidence(canonical, echo, True, reader=reader, is_idle=search.is_remote(found))
+            is_lazy = found.wait.call == "epoll"
+            return Evidence(canonical, echo, True, reader=reader, is_idle=search.is_remote(found), is_lazy=is_lazy)
         return attrs.evolve(inner, reader=f"{reader}; {inner.reader}" if inner.reader else reader)
 
 

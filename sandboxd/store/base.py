@@ -92,12 +92,39 @@ class SendRecord:
     told: Told | None = None
 
 
+AuditAction = Literal["send", "answer", "cancel"]
+
+
+@attrs.frozen
+class AuditEntry:
+    """Who did what, where, and what came of it: ids and words of ours, nothing of what was said."""
+
+    at: datetime
+    principal: str
+    door: str
+    action: AuditAction
+    instance: str
+    outcome: str
+    task_id: str | None = None
+    prompt_id: str | None = None
+    message_id: str | None = None
+
+
+@attrs.frozen
+class AuditRecord:
+    """An entry and its number; numbers only grow."""
+
+    number: int
+    entry: AuditEntry
+
+
 @attrs.frozen
 class TaskQuery:
     """Which tasks a list shows: newest status first, ties by id. `after`: the last row of the page before."""
 
     instance: str
     context_id: str | None = None
+    principal: str | None = None  # who created them
     state: TaskState | None = None
     since: datetime | None = None
     limit: int = 50
@@ -128,6 +155,9 @@ class Store(Protocol):
 
     async def view(self, task_id: str) -> TaskView | None:
         """The task as it stands, or None."""
+
+    async def owner(self, task_id: str) -> str | None:
+        """The principal that created the task, or None."""
 
     async def view_at(self, task_id: str, seq: int) -> TaskView | None:
         """The task as it stood right after event `seq` (`seq` ≥ 1); None when the task or that event does not exist."""
@@ -177,6 +207,18 @@ class Store(Protocol):
 
     async def forget_sends(self, *, before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` records of messages that were begun with before then; how many went."""
+
+    async def note(self, entry: AuditEntry) -> None:
+        """Put an entry on the audit record, which is never changed."""
+
+    async def audit_after(self, number: int, limit: int) -> Sequence[AuditRecord]:
+        """Up to `limit` audit records after that number, in order."""
+
+    async def audit_last(self, limit: int) -> Sequence[AuditRecord]:
+        """The last `limit` audit records, in order."""
+
+    async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
+        """Delete up to `limit` audit records from before then; how many went."""
 
     async def check(self) -> None:
         """Write and read something durable; `StoreUnavailable` when that fails. For `/readyz`."""

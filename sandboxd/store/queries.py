@@ -29,6 +29,12 @@ def view(connection: sqlite3.Connection, task_id: str) -> TaskView | None:
     return _view(row) if row else None
 
 
+def owner(connection: sqlite3.Connection, task_id: str) -> str | None:
+    """Who created the task."""
+    row = connection.execute("SELECT principal FROM tasks WHERE id = ?", (key(task_id),)).fetchone()
+    return row[0] if row else None
+
+
 def view_at(connection: sqlite3.Connection, task_id: str, seq: int) -> TaskView | None:
     """The task as it stood right after event `seq`."""
     row = connection.execute("SELECT number, context_id, instance, seq FROM tasks WHERE id = ?", (key(task_id),)).fetchone()
@@ -76,6 +82,8 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
     terms, values = ["instance = ?"], [query.instance]
     if query.context_id is not None:
         terms, values = [*terms, "context_id = ?"], [*values, key(query.context_id)]
+    if query.principal is not None:
+        terms, values = [*terms, "principal = ?"], [*values, key(query.principal)]
     if query.state is not None:
         terms, values = [*terms, "state = ?"], [*values, query.state.value]
     filters: list[Any] = list(values)

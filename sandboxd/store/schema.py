@@ -101,4 +101,25 @@ CREATE TABLE sends (
 CREATE INDEX sends_oldest ON sends (at_us);
 """
 
-SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS))  # "SBOX"
+# Who did what (`audit`), and whose a task is.
+_AUDIT: Final = """
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_us INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    door TEXT NOT NULL,
+    action TEXT NOT NULL CHECK (action IN ('send', 'answer', 'cancel')),
+    instance TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    task TEXT,
+    prompt TEXT,
+    message TEXT
+) STRICT;
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit record is never changed');
+END;
+CREATE INDEX tasks_by_principal ON tasks (instance, principal, status_at_ms, id);
+"""
+
+SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT))  # "SBOX"

@@ -15,8 +15,10 @@ from typing import TypeVar
 
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import Database, open_database
-from sandboxd.store import changes, queries, retention, sends
+from sandboxd.store import audit, changes, queries, retention, sends
 from sandboxd.store.base import (
+    AuditEntry,
+    AuditRecord,
     Entry,
     PromptRecord,
     SendKey,
@@ -53,6 +55,10 @@ class SqliteStore:
     async def view(self, task_id: str) -> TaskView | None:
         """As `Store.view`."""
         return await self._read(lambda connection: queries.view(connection, task_id))
+
+    async def owner(self, task_id: str) -> str | None:
+        """As `Store.owner`."""
+        return await self._read(lambda connection: queries.owner(connection, task_id))
 
     async def view_at(self, task_id: str, seq: int) -> TaskView | None:
         """As `Store.view_at`."""
@@ -120,6 +126,22 @@ class SqliteStore:
     async def forget_sends(self, *, before: datetime, limit: int = 500) -> int:
         """As `Store.forget_sends`."""
         return await self._write(lambda connection: sends.forget(connection, before, limit))
+
+    async def note(self, entry: AuditEntry) -> None:
+        """As `Store.note`."""
+        await self._write(lambda connection: audit.note(connection, entry))
+
+    async def audit_after(self, number: int, limit: int) -> Sequence[AuditRecord]:
+        """As `Store.audit_after`."""
+        return await self._read(lambda connection: audit.after(connection, number, limit))
+
+    async def audit_last(self, limit: int) -> Sequence[AuditRecord]:
+        """As `Store.audit_last`."""
+        return await self._read(lambda connection: audit.last(connection, limit))
+
+    async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
+        """As `Store.forget_audit`."""
+        return await self._write(lambda connection: audit.forget(connection, before, limit))
 
     async def check(self) -> None:
         """As `Store.check`."""

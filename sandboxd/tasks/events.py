@@ -29,11 +29,13 @@ Reason = Literal[
     "spawn-failed",  # the program could not be started
     "secret-asked",  # it asked for a secret, and the policy says that this fails the task
     "prompt-limit",  # it asked more questions than the policy allows
+    "no-valid-answer",  # more answers to one prompt did not fit than the policy allows
     "daemon-stopped",  # the daemon was told to stop
     "daemon-died",  # the daemon died under the task; found at the next start
     "spawner-died",  # the process that starts runs died, and every run with it
     "internal",  # a fault of ours; the log has it
     "echo",  # no envelope: the text was echoed, nothing ran
+    "script",  # the public kit's profile: a script ended, nothing ran
 ]
 
 # What else a client should know of a run that goes on, machine-readable and stable.

@@ -2,7 +2,8 @@
 
 A terminal is text as a person sees it: bytes that are no UTF-8 become U+FFFD, and the exact bytes are one GET away. Pipes
 are exact: a piece that is no UTF-8 goes out as `raw`. Pieces are cut between characters (`split_text`), so a character that
-two reads share is never torn.
+two reads share is never torn. Artifacts `file:NAME`, `link:NAME` and `data:NAME` are a file, a URL and JSON; no command writes
+them, the public kit's profile does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sandboxd.a2a.extensions import ARTIFACT_CUT
+from sandboxd.a2a.jsontext import parse_json
 from sandboxd.a2a.model import Artifact, ArtifactUpdate, Part
 from sandboxd.tasks.events import Wrote
 from sandboxd.tasks.view import ArtifactView, TaskView
@@ -54,6 +56,13 @@ def media_type(artifact_id: str) -> str:
 
 
 def _part(artifact_id: str, data: bytes) -> Part:
+    match artifact_id.partition(":"):
+        case ("file", ":", name):
+            return Part("raw", data, name, "text/plain")
+        case ("link", ":", name):
+            return Part("url", data.decode(), name, "text/plain")
+        case ("data", ":", _):
+            return Part("data", parse_json(data), media_type="application/json")
     try:
         return Part("text", data.decode(), media_type=media_type(artifact_id))
     except UnicodeDecodeError:

@@ -12,15 +12,14 @@ from sandboxd.config import (
     Config,
     HostLimits,
     Instance,
-    Listen,
     Retention,
-    TcpAddress,
     config_text_init,
     load_config,
     parse_config,
     to_json,
     to_toml,
 )
+from sandboxd.config_doors import Listen, TcpAddress, Tls
 from sandboxd.errors import LoadError
 
 FILE = Path("/etc/sandboxd/sandboxd.toml")
@@ -28,12 +27,18 @@ MINIMAL = '[[instance]]\nid = "main"\nroot = "/srv/one"\n'
 FULL = """
 state_dir = "state"
 public_url = "https://sandbox.example.org/a2a/"
+card = "strict"
 
 [listen]
 unix = "run/d.sock"
 tcp = "[::1]:0"
 unauthenticated = true
 allow_root = true
+
+[listen.tls]
+cert = "tls/cert.pem"
+key = "/srv/key.pem"
+client_ca = "tls/ca.pem"
 
 [auth]
 tokens = { cli = "cli.token", "orchestrator.one" = "/srv/o.token" }
@@ -60,12 +65,15 @@ max_body = "64KiB"
 keepalive = "2m"
 ping = "500ms"
 stop_grace = "1500ms"
+rate = 0
+burst = 7
 
 [retention]
 tasks_days = 0
 output_days = 9
 events_days = 2
 vacuum = false
+audit_days = 8
 
 [isolation]
 level = "none"
@@ -100,7 +108,13 @@ def test_every_key_is_read_and_relative_paths_belong_to_the_files_folder() -> No
     assert config == Config(
         state_dir=Path("/etc/sandboxd/state"),
         public_url="https://sandbox.example.org/a2a",
-        listen=Listen(Path("/etc/sandboxd/run/d.sock"), TcpAddress("::1", 0), unauthenticated=True, allow_root=True),
+        listen=Listen(
+            Path("/etc/sandboxd/run/d.sock"),
+            TcpAddress("::1", 0),
+            unauthenticated=True,
+            allow_root=True,
+            tls=Tls(Path("/etc/sandboxd/tls/cert.pem"), Path("/srv/key.pem"), Path("/etc/sandboxd/tls/ca.pem")),
+        ),
         tokens={"cli": Path("/etc/sandboxd/cli.token"), "orchestrator.one": Path("/srv/o.token")},
         programs={"node": "/opt/node/bin/node", "python3.11": "/usr/bin/python3"},
         instances=(
@@ -113,8 +127,9 @@ def test_every_key_is_read_and_relative_paths_belong_to_the_files_folder() -> No
             ),
             Instance("two.2_x-y", Path("/srv/two"), is_default=True),
         ),
-        limits=HostLimits(2, 4, 65_536, 120, 0.5, 1.5),
-        retention=Retention(0, 9, 2, vacuum=False),
+        limits=HostLimits(2, 4, 65_536, 120, 0.5, 1.5, 0, 7),
+        retention=Retention(0, 9, 2, vacuum=False, audit_days=8),
+        card="strict",
     )
     assert config.default_instance.id == "two.2_x-y"
 
@@ -145,7 +160,7 @@ def test_the_first_config_loads_and_so_does_every_line_that_it_comments_out() ->
 
 
 def test_the_first_config_shows_the_defaults() -> None:
-    shown = parse_config(FILE, re.sub(r"(?m)^# (?=(?!public_url|tcp|tokens|python3)[a-z_0-9]+ = )", "", config_text_init()))
+    shown = parse_config(FILE, re.sub(r"(?m)^# (?=(?!public_url|tcp|tls|tokens|python3)[a-z_0-9]+ = )", "", config_text_init()))
     silent = parse_config(FILE, config_text_init())
 
     assert shown == silent
@@ -167,8 +182,6 @@ def test_the_first_config_shows_the_defaults() -> None:
         ("https://sandbox.example.org/a2a/", "https://[::1", "public_url", "http or https URL"),
         ("https://sandbox.example.org/a2a/", "https://", "public_url", "http or https URL"),
         ("run/d.sock", "x" * 94, "listen.unix", "at most 107"),
-        ("[::1]:0", "0.0.0.0:8765", "listen.tcp", "loopback only"),
-        ("[::1]:0", "[::]:8765", "listen.tcp", "loopback only"),
         ("[::1]:0", "127.0.0.1", "listen.tcp", "no IP address with a port"),
         ("[::1]:0", "127.0.0.1:65536", "listen.tcp", "no IP address with a port"),
         ("[::1]:0", "127.0.0.300:1", "listen.tcp", "no IP address with a port"),
@@ -250,6 +263,30 @@ def test_a_single_instance_that_is_no_default_leaves_none() -> None:
 @pytest.mark.parametrize("text", ["", "instance = 5", "instance = []", "[instance]\nid = 'a'", "listen = 5", "instance = [5]"])
 def test_a_file_of_another_shape_is_a_load_error(text: str) -> None:
     assert problems_of(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "field", "told"),
+    [
+        ('tcp = "192.0.2.1:1"', "listen.tcp", "clear text is for loopback only"),
+        (
+            'tcp = "192.0.2.1:1"\nunauthenticated = true\ntls = { cert = "c", key = "k" }',
+            "listen.unauthenticated",
+            "who they are",
+        ),
+        ('tcp = "0.0.0.0:1"\ntls = { cert = "c", key = "k" }', "public_url", "every address"),
+        ('tls = { cert = "c", key = "k" }', "listen.tls", "not set"),
+        ('tcp = "192.0.2.1:1"\ntls = { cert = "c" }', "listen.tls.key", "is missing"),
+    ],
+)
+def test_an_address_of_others_needs_tls_and_a_url_that_answers(lines: str, field: str, told: str) -> None:
+    assert told in problems_of(f"{MINIMAL}[listen]\n{lines}\n")[field]
+
+
+def test_with_tls_any_address_will_do() -> None:
+    text = f'{MINIMAL}[listen]\ntcp = "192.0.2.1:1"\ntls = {{ cert = "c", key = "k" }}\n'
+
+    assert parse_config(FILE, text).listen.tcp == TcpAddress("192.0.2.1", 1)
 
 
 def test_localhost_is_the_loopback_address() -> None:

@@ -264,7 +264,7 @@ def test_a_secret_s_words_on_a_terminal_that_shows_typing_ask_nobody() -> None:
 STORIES = [
     ("Name: ", LINE),
     (
-        ("\x1b[?2004h\x1b[?25l\x1b[36m?\x1b[1m Country?\x1b[0m\r\r\n\r\r\n\x1b[2A\x1b[11C\x1b[?25h", RAW),
+        "\x1b[?2004h\x1b[?25l\x1b[36m?\x1b[1m Country?\x1b[0m\r\r\n\r\r\n\x1b[2A\x1b[11C\x1b[?25h",
         RAW,
     ),
     ("\x1b[32m✔\x1b[39m done\r\n\x1b[34m?\x1b[39m \x1b[1mPort\x1b[22m \x1b[2m(3000)\x1b[22m\x1b[15G", RAW),
@@ -325,3 +325,12 @@ def test_hostile_output_holds_nobody_up(flood: bytes) -> None:
 
     assert longest < 0.05
     assert len(bench.detector._terminal._pending) <= 2 * RING_BYTES
+
+
+def test_a_reader_that_may_have_stopped_unseen_keeps_a_question_only_while_its_line_stands() -> None:
+    lazy = attrs.evolve(RAW, is_lazy=True)
+    stands = Bench(lazy).out("? Token\r\nctrl+t shows it\x1b[1A\x1b[9G").wait(60)
+    assert stands.said == ["Prompt ? Token"]
+
+    left = Bench(lazy).out("Proceed? [y/N] ").wait(1).out("\r\nwent on without you\r\n").wait(1)
+    assert left.said == ["Prompt Proceed? [y/N]", "Withdrawn Proceed? [y/N]"]

@@ -2,7 +2,10 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+import httpx
 import pytest
 
 from tests.support.daemon import Daemon, outcome_of, output_of, processes_with, prompt_of, state_of, wait_until
@@ -77,3 +80,28 @@ def test_a_background_child_that_prints_for_ever_does_not_keep_its_run_alive(sha
     assert time.monotonic() - began < 8
     assert "done" in output_of(task, "stdout")
     assert processes_with(task["id"]) == []
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_every_answer_that_was_acknowledged_outlives_a_kill_at_that_moment(daemon: Daemon, round_):
+    tasks = [daemon.run([ASK, ASK]) for _ in range(3)]
+    answered: dict[str, int] = {}
+
+    def answer(task):
+        with suppress(httpx.TransportError):  # the daemon was killed before it answered
+            answered[task["id"]] = daemon.answer(task, "y").status_code
+
+    with ThreadPoolExecutor(3) as pool:
+        for task in tasks:
+            pool.submit(answer, task)
+        wait_until(lambda: answered, what="the first acknowledgement")
+        daemon.kill()
+    wait_until(lambda: not any(processes_with(task["id"]) for task in tasks), what="the end of every child")
+    daemon.start()
+
+    assert set(answered.values()) == {200}
+    for task in tasks:
+        again = daemon.answer(task, "y")
+        assert again.status_code == 409
+        assert task["id"] not in answered or "acceptedMessageId" in again.text
+        assert outcome_of(daemon.get(task["id"]))["reason"] == "daemon-died"

@@ -36,7 +36,7 @@ OPEN = Peer("tcp", open_access=True)
     ],
 )
 def test_a_token_is_a_principal(header, expected):
-    assert GATE.admit(TCP, {"Authorization": header}) == expected
+    assert GATE.admit(TCP, {"Authorization": header}).principal == expected
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", f"Basic {SECRET}", f"Bearer {SECRET}x", "Bearer é"])
@@ -53,8 +53,8 @@ def test_a_token_is_not_shown():
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8765", "127.0.0.1:8765", "[::1]:8765"])
 def test_open_access_serves_this_machine(host):
-    assert GATE.admit(OPEN, {"Host": host}) == "anyone"
-    assert GATE.admit(OPEN, {"Host": host, "Origin": "http://localhost:3000"}) == "anyone"
+    assert GATE.admit(OPEN, {"Host": host}).principal == "anyone"
+    assert GATE.admit(OPEN, {"Host": host, "Origin": "http://localhost:3000"}).principal == "anyone"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def whoami_app(gate):
     @app.route("/")
     async def whoami():
         try:
-            return gate.admit(PEER.get(), quart.request.headers)
+            return gate.admit(PEER.get(), quart.request.headers).principal
         except Forbidden as refusal:
             return refusal.message, 403
 

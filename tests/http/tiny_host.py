@@ -18,6 +18,8 @@ from sandboxd.http.doors import Doors
 from sandboxd.http.settings import DoorSettings
 from sandboxd.http.tokens import load_tokens, read_token
 from sandboxd.live.clock import SystemClock
+from sandboxd.live.questions import Accepted
+from sandboxd.live.recorder import Ticket
 from sandboxd.operations.host import Host, Instance
 from sandboxd.store.base import Entry
 from sandboxd.store.feed import Feed
@@ -42,12 +44,17 @@ class ToldRuns:
     def run(self, task_id: str) -> Any:
         return self if self.answer and task_id in self.stories else None
 
-    def answer_nowait(self, response: Any, message: Any, principal: str) -> Any:
-        assert self.answer is not None
-        return self.answer(response, message, principal)
+    def foreign_schema(self, prompt_id: str) -> None:
+        return None
 
     def accepted_nowait(self, prompt_id: str) -> Any:
-        return None
+        ticket = Ticket(0, TaskView("", "", ""))
+        ticket._committed.set()
+        return Accepted(prompt_id, "m", self.clock.now(), ticket)
+
+    def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any) -> Any:
+        assert self.answer is not None
+        return self.answer(response, message, principal)
 
     async def submit(self, principal: str, event: Submitted, view: TaskView, request: Any) -> TaskView:
         self.commands.append(request)
@@ -100,7 +107,7 @@ async def tiny_host(folder: Path, settings: DoorSettings = QUICK, *, checks: Any
             "box": Instance("box", "/workspace", (("sandbox-agent-runner", ("plan", "assess")),), "none"),
             "other": Instance("other", "/workspace", (), "none"),
         }
-        host = Host(instances, "box", store, feed, cast(Any, None), cast(Any, runs), clock)
+        host = Host(instances, "box", store, feed, cast(Any, None), cast(Any, runs), clock, cast(Any, None))
         doors = Doors(host, gate, settings, "0.1.0", checks={"store": store.check} if checks is None else checks)
         async with served(make_app(doors), folder, settings, who=gate.meet, closing=doors.closing) as server:
             yield Tiny(server, doors, runs, read_token(folder / "token"))

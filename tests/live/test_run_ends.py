@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from sandboxd.a2a.model import TaskState
 from sandboxd.live.verdict import Ending
 from sandboxd.tasks.events import Asked, Finished, Wrote
 from tests.live.stage import Stage, answer, open_stage
+from tests.runner.workshop import wait_until
 
 CHATTY = """
 ( trap '' HUP; while :; do echo more; sleep 0.05; done ) &
@@ -160,3 +164,34 @@ async def test_stopping_ends_every_run_and_waits_for_its_record(tmp_path):
             assert isinstance(last, Finished)
             assert last.reason == "daemon-stopped"
             assert sum(isinstance(stored.event, Asked) for stored in events) == 1
+
+
+@pytest.fixture
+def freezer() -> Iterator[Path]:
+    """A cgroup v1 freezer: what it holds cannot even be killed, as a process that hangs in the kernel."""
+    folder = Path(f"/sys/fs/cgroup/freezer/sandboxd-test-{os.getpid()}")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"NOT TESTED HERE: a process that hangs in the kernel: no cgroup v1 freezer ({error.strerror})")
+    yield folder
+    (folder / "freezer.state").write_text("THAWED")
+    assert wait_until(lambda: not (folder / "cgroup.procs").read_text(), 5)
+    folder.rmdir()
+
+
+async def test_a_program_that_hangs_in_the_kernel_does_not_keep_its_task_from_ending(stage: Stage, freezer: Path):
+    task_id, run = await stage.start("sleep 30", "bash")
+    await stage.started(task_id)
+    pid = run()._process.pid
+    (freezer / "cgroup.procs").write_text(str(pid))
+    (freezer / "freezer.state").write_text("FROZEN")
+    run().end_nowait(Ending("canceled"))
+
+    try:
+        ended = await stage.ended(task_id, seconds=9)
+    finally:
+        (freezer / "freezer.state").write_text("THAWED")
+
+    assert ended.reason == "canceled"
+    assert ended.detail["survivors"] == [pid]

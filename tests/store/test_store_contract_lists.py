@@ -54,6 +54,17 @@ async def test_a_list_is_newest_first_and_its_pages_hold_each_task_once(store):
     assert times == sorted(times, reverse=True)
 
 
+async def test_a_list_can_be_of_one_principal_and_a_task_knows_its_creator(store):
+    await _ten(store)
+    (view, *_) = (await store.tasks(TaskQuery("box", limit=1))).views
+    creator = await store.owner(view.task_id)
+
+    assert creator
+    assert (await store.tasks(TaskQuery("box", principal=creator))).total == 10
+    assert (await store.tasks(TaskQuery("box", principal="token:nobody"))).total == 0
+    assert await store.owner("none") is None
+
+
 async def test_a_cursor_in_milliseconds_as_on_the_wire_loses_no_row(store):
     await _ten(store)
     seen, query = [], TaskQuery("box", limit=1)

@@ -1,0 +1,1 @@
+"""Does a value fit a schema that somebody else wrote?"""

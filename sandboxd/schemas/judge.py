@@ -1,0 +1,191 @@
+"""Who evaluates foreign schemas for the daemon, and for how long at most?
+
+A few workers, each with one question at a time, each killed when it has not answered within `DEADLINE_S`; another one is ready
+meanwhile, so one hostile schema costs nobody else anything. The event loop only waits.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+import sandboxd
+from sandboxd import logs
+from sandboxd.errors import Problem
+from sandboxd.hitl.foreign import refuse_schema, refuse_value
+from sandboxd.schemas.worker import FRAME_MAX_BYTES, HEADER, READY
+
+DEADLINE_S: Final = 0.25  # hitl-prompt/v1, S-2
+WORKERS_MAX: Final = 4
+SPARE: Final = 2
+START_S: Final = 10.0  # a start takes some 0.3 s; a loaded machine may need longer
+# Nice from the first line on: a start burns 0.3 s of a processor, and a hostile schema all that it gets. But not very nice: an
+# honest question has 250 ms on a busy machine as well.
+_BOOTSTRAP: Final = "import os, sys; os.nice(5); sys.path[:] = sys.argv[1:]; from sandboxd.schemas.worker import main; main()"
+
+_log = logs.logger(__name__)
+
+
+@attrs.frozen
+class Judged:
+    """The schema was evaluated; empty: the value fits. `field` is a JSON pointer into the value."""
+
+    problems: tuple[Problem, ...]
+
+
+@attrs.frozen
+class Unjudged:
+    """Whether the value fits is not known, and why not."""
+
+    why: str
+
+
+class _Worker:
+    """One process, owned by whoever took it."""
+
+    def __init__(self, process: trio.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._sink = process.stdin
+        self._source = process.stdout
+
+    async def ready(self) -> None:
+        """Return once it can be asked; `trio.BrokenResourceError` when it died before."""
+        if await self._source.receive_some(1) != READY:
+            raise trio.BrokenResourceError("the worker died at its start")
+
+    async def ask(self, question: bytes) -> Any:
+        """Its answer; `trio.BrokenResourceError` when it died."""
+        await self._sink.send_all(HEADER.pack(len(question)) + question)
+        (size,) = HEADER.unpack(await self._exactly(HEADER.size))
+        if size > FRAME_MAX_BYTES:
+            raise trio.BrokenResourceError("the worker answers too much")
+        return json.loads(await self._exactly(size))
+
+    async def end(self) -> None:
+        """Kill and reap it; not cut short by cancellation, since SIGKILL takes no time."""
+        with trio.CancelScope(shield=True):
+            self._process.kill()
+            await self._process.wait()
+            await self._sink.aclose()
+            await self._source.aclose()
+
+    async def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = await self._source.receive_some(size - len(data))
+            if not piece:
+                raise trio.BrokenResourceError("the worker died")
+            data += piece
+        return data
+
+
+class Judge:
+    """Made by `open_judge`."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._idle: deque[_Worker] = deque()
+        self._starting = 0
+        self._seats = trio.CapacityLimiter(WORKERS_MAX)
+
+    def __repr__(self) -> str:
+        return f"<Judge idle={len(self._idle)} busy={self._seats.borrowed_tokens}>"
+
+    async def judge(self, schema: Mapping[str, Any], value: Any) -> Judged | Unjudged:
+        """Whether the value fits, within `DEADLINE_S` of a worker's time; both are bounded as `hitl.foreign` says."""
+        if refused := refuse_schema(schema):
+            return Unjudged(f"the schema cannot be used: {refused[0]}")
+        if refused := refuse_value(value):
+            return Judged(refused)
+        question = json.dumps({"schema": schema, "value": value}).encode()
+        async with self._seats:
+            return await self._ask(question)
+
+    def warm_nowait(self) -> None:
+        """Have workers ready for the next questions."""
+        for _ in range(SPARE - len(self._idle) - self._starting):
+            self._starting += 1
+            self._nursery.start_soon(self._prepare)
+
+    async def _ask(self, question: bytes) -> Judged | Unjudged:
+        worker = None
+        try:
+            worker = self._idle.popleft() if self._idle else await _start()
+            self.warm_nowait()
+            with trio.move_on_after(DEADLINE_S):
+                answer = await worker.ask(question)
+                self._idle.append(worker)
+                worker = None
+                if "problems" in answer:
+                    return Judged(tuple(Problem(*triple) for triple in answer["problems"]))
+                return Unjudged(f"the schema cannot be used: {answer['unusable']}")
+            _log.warning("Cannot evaluate a schema", why=f"took longer than {DEADLINE_S} s")
+            return Unjudged(f"the schema takes longer than {DEADLINE_S * 1000:.0f} ms to evaluate")
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+            _log.warning("Cannot evaluate a schema", why=str(error) or type(error).__name__)
+            return Unjudged("the schema's evaluation broke down")
+        finally:
+            if worker is not None:
+                await worker.end()
+            self._drop_surplus()
+
+    async def _prepare(self) -> None:
+        try:
+            self._idle.append(await _start())
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+            _log.error("Cannot start a schema worker", why=str(error) or type(error).__name__)
+        finally:
+            self._starting -= 1
+
+    def _drop_surplus(self) -> None:
+        while len(self._idle) > SPARE:
+            self._nursery.start_soon(self._idle.pop().end)
+
+    async def close(self) -> None:
+        """End all workers that nobody holds."""
+        while self._idle:
+            await self._idle.pop().end()
+
+
+@asynccontextmanager
+async def open_judge() -> AsyncIterator[Judge]:
+    """A judge for as long as the block runs; no worker outlives it. None is started before the first question."""
+    async with trio.open_nursery() as nursery:  # starts and ends of workers, which nobody's question waits for
+        judge = Judge(nursery)
+        try:
+            yield judge
+        finally:
+            nursery.cancel_scope.cancel()
+            await judge.close()
+
+
+async def _start() -> _Worker:
+    # Isolated and without site, as the spawner: nothing but these paths decides what code runs there.
+    command = [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, *_import_path()]
+    process = await trio.lowlevel.open_process(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/"
+    )
+    worker = _Worker(process)
+    try:
+        with trio.fail_after(START_S):
+            await worker.ready()
+    except BaseException:
+        await worker.end()
+        raise
+    return worker
+
+
+def _import_path() -> list[str]:
+    home = str(Path(sandboxd.__file__).resolve().parent.parent)
+    return [home, *(entry for entry in sys.path if entry.startswith("/") and entry != home)]
