@@ -27,7 +27,7 @@ from sandboxd.policy.model import Denied, LaunchPlan
 from sandboxd.runner.client import Spawner
 from sandboxd.runner.process import Process
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
-from sandboxd.runner.witness import Witness
+from sandboxd.runner.witness import Witness, availability
 from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import last_pieces
@@ -66,6 +66,8 @@ class Supervisor:
         asks_kernel: bool = True,
     ) -> None:
         self._asks_kernel = asks_kernel
+        if asks_kernel and (why := availability()):
+            _log.warning("Cannot ask the kernel who reads, so questions are told by their looks", reason=why)
         self._feed = feed
         self._spawner = spawner
         self._packs = packs
