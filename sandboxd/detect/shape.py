@@ -156,7 +156,7 @@ def menu_reason(view: View) -> str:
     line = tail(view.line)
     if view.full_screen:
         return view.unknown
-    if view.hides_cursor:
+    if view.hides_cursor and not (view.edits and not view.below and is_bare_prompt(line)):  # left so by a spinner that died
         return "the cursor is hidden"
     if _PAGER.search(line):
         return "a pager waits for a key"

@@ -147,6 +147,7 @@ def test_a_menu_is_noticed_and_not_asked(screen: str) -> None:
         "? Registry token\r\n\x1b[1mctrl+t\x1b[22m toggle visibility\x1b[1A\x1b[18G",
         "sql> \r\n\r\n F2 help  |  F10 quit\x1b[2A\x1b[6G",
         "❯ ls\r\na.txt\r\n❯ ",
+        "⠙ building\x1b[?25l\r\n\x1b[?2004hdev@box:~$ ",
     ],
 )
 def test_a_hint_or_a_list_without_a_pointer_hides_no_question(screen: str) -> None:
