@@ -23,6 +23,7 @@ HITL_RESPONSE_FOR: Final = "hitl_response_for"  # hitl-prompt/v1, Response Envel
 OUTCOME: Final = "urn:sandboxd:outcome:v1"  # status message of a terminal state: reason, fail_kind, exit_code, …
 PROMPT_FACTS: Final = "urn:sandboxd:prompt:v1"  # status message of input-required: kind, choices, default, rule, evidence
 PROMPT_NEWS: Final = "urn:sandboxd:prompt-news:v1"  # status message after a prompt closed: prompt_id, what, who, why
+NOTICE: Final = "urn:sandboxd:notice:v1"  # status message while working: what else is known of a wait or an answer
 RUN_FACTS: Final = "urn:sandboxd:run:v1"  # task metadata: policy, digest, isolation, instance
 HOST_FACTS: Final = "urn:sandboxd:host:v1"  # extended agent card: isolation, adapters, limits, the name of the workspace
 ARTIFACT_CUT: Final = "urn:sandboxd:cut:v1"  # artifact metadata: bytes dropped between the kept head and tail

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import attrs
 
-from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
+from sandboxd.a2a.extensions import HITL_PROMPT, NOTICE, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
 from sandboxd.a2a.model import Message, Part, StatusUpdate, Task, TaskState, TaskStatus
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.hitl.envelope import envelope_json
@@ -191,7 +191,7 @@ def _ended_news(prompt: OpenPrompt, event: Finished) -> dict[str, Any]:
 
 def _noticed_message(view: TaskView, event: Noticed) -> Message:
     news = {"notice": event.what, "line": event.line, "summary": event.summary, **event.facts}
-    return _agent_message(view, event.message_id, event.summary, {PROMPT_NEWS: news})
+    return _agent_message(view, event.message_id, event.summary, {NOTICE: news})
 
 
 def _agent_message(view: TaskView, message_id: str, text: str, metadata: Mapping[str, Any]) -> Message:

@@ -40,6 +40,7 @@ def test_an_answered_prompt_says_by_whom_and_with_which_message(shared: Daemon):
         "closed": "answered",
         "by": "token:cli",
         "message_id": record["messageId"],
+        "enter": "CR",
         "summary": "Answered by token:cli.",
     }
     assert status["message"]["messageId"]
@@ -47,7 +48,7 @@ def test_an_answered_prompt_says_by_whom_and_with_which_message(shared: Daemon):
 
 
 def test_a_prompt_that_its_program_took_back_says_so(shared: Daemon):
-    task = shared.run([["print", "Proceed? [y/N] "], ["sleep", 800], ["print", "\ngoing on\n"], ["sleep", 800]])
+    task = shared.run([["print", "Proceed? [y/N] "], ["read", 800], ["print", "\ngoing on\n"], ["sleep", 800]])
     assert state_of(task) == "INPUT_REQUIRED"
 
     found = [news for status in followed(shared, task["id"]) if (news := news_of(status))]
