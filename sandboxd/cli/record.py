@@ -26,6 +26,7 @@ import click
 
 from sandboxd.cli.console import Console
 from sandboxd.cli.exits import Failure, signal_exit
+from sandboxd.cli.options import json_option
 from sandboxd.runner.witness import Witness
 
 _SAMPLE_S: Final = 0.03
@@ -37,12 +38,13 @@ _COLS, _ROWS = 80, 24  # what a run of the daemon has
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--out", "-o", type=click.Path(path_type=Path, dir_okay=False), default=Path("record.cast"), show_default=True)
 @click.option("--input", "with_input", is_flag=True, help="Write down what is typed as well, passwords and all.")
+@json_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def record(out: Path, with_input: bool, command: Sequence[str]) -> int:
+def record(out: Path, with_input: bool, as_json: bool, command: Sequence[str]) -> int:
     """Record COMMAND's terminal to a .cast file, and what the kernel said to a .json file beside it.
 
     What is typed is left out (--input keeps it); what the program prints, its echo included, is in the recording: read it
-    before you send it. See: sandboxd explain record.cast
+    before you send it. With --json it goes on to stderr, and stdout says where the files are. See: sandboxd explain record.cast
     """
     console = Console.of_process()
     if out.suffix != ".cast":
@@ -51,10 +53,14 @@ def record(out: Path, with_input: bool, command: Sequence[str]) -> int:
         raise Failure(f"cannot record `{command[0]}`: there is no such program")
     with _create(out) as cast:
         tape = Tape(cast, with_input=with_input)
-        code = _run(command, tape)
+        code = _run(command, tape, shown_on=2 if as_json else 1)
     truth = {**tape.truth(), "command": " ".join(command), "exit": code, "cols": _COLS, "rows": _ROWS}
     with _create(out.with_suffix(".json")) as beside:
         json.dump(truth, beside, indent=1)
+    if as_json:
+        files = {"recording": str(out), "truth": str(out.with_suffix(".json"))}
+        console.object({"schema": "sandboxd.record/1", **files, "exit": code})
+        return code
     console.talk(f"Recorded to {out} and {out.with_suffix('.json')}. Read them before you send them.")
     return code
 
@@ -114,7 +120,7 @@ def _create(path: Path) -> IO[str]:
         raise Failure(f"cannot record to `{path}`: {os.strerror(error.errno or 0).lower()}") from None
 
 
-def _run(command: Sequence[str], tape: Tape) -> int:
+def _run(command: Sequence[str], tape: Tape, *, shown_on: int) -> int:
     pid, master = os.forkpty()
     if pid == 0:
         try:
@@ -125,14 +131,14 @@ def _run(command: Sequence[str], tape: Tape) -> int:
     fcntl.ioctl(master, termios.TIOCSWINSZ, size)
     try:
         with _raw(sys.stdin.fileno()):
-            _pass_on(pid, master, tape)
+            _pass_on(pid, master, tape, shown_on)
     finally:
         os.close(master)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return signal_exit(-code) if code < 0 else code
 
 
-def _pass_on(pid: int, master: int, tape: Tape) -> None:
+def _pass_on(pid: int, master: int, tape: Tape, shown_on: int) -> None:
     """Between this terminal and the program's, until that has ended."""
     witness = Witness(master, pid)
     sources = [master, sys.stdin.fileno()]
@@ -148,7 +154,7 @@ def _pass_on(pid: int, master: int, tape: Tape) -> None:
             except OSError:  # nobody holds the other end
                 return
             tape.wrote(data)
-            os.write(sys.stdout.fileno(), data)
+            os.write(shown_on, data)
         if sys.stdin.fileno() in ready:
             data = os.read(sys.stdin.fileno(), _READ_MAX)
             if not data:

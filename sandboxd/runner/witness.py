@@ -22,7 +22,7 @@ import attrs
 from sandboxd.detect.evidence import Evidence
 from sandboxd.runner.waiting import Unreadable, Wait, first_of, wait_of, why_not_here
 
-SEARCH_MAX_S: Final = 0.008  # one look holds the daemon's loop up for no longer
+SEARCH_MAX_S: Final = 0.008  # of work; one look holds the daemon's loop up for little longer, and a busy machine blinds nobody
 _PROCESSES_MAX: Final = 256
 _THREADS_MAX: Final = 32
 _DESCRIPTORS_MAX: Final = 256
@@ -137,7 +137,7 @@ class _Search:
         self._group = group
         self._blind = blind
         self._depth = depth
-        self._ends_at = time.monotonic() + SEARCH_MAX_S
+        self._ends_at = time.thread_time() + SEARCH_MAX_S
         self._is_cut = False
         self._has_unreadable = False
         self._is_asleep = False  # an unreadable process of the foreground sleeps
@@ -161,7 +161,7 @@ class _Search:
             if pid in seen:
                 continue
             seen.add(pid)
-            if len(seen) > _PROCESSES_MAX or time.monotonic() > self._ends_at:
+            if len(seen) > _PROCESSES_MAX or time.thread_time() > self._ends_at:
                 self._is_cut = True
                 break
             if found := self._process(pid):
@@ -175,7 +175,7 @@ class _Search:
         facts = _stat(self._leader)
         if facts is not None and facts.parent > 1:  # the spawner, which inherits orphans
             for pid in _children(facts.parent):
-                if time.monotonic() > self._ends_at:
+                if time.thread_time() > self._ends_at:
                     self._is_cut = True
                     return
                 own = _stat(pid)
@@ -191,7 +191,7 @@ class _Search:
             if not name.isdigit() or int(name) in seen:
                 continue
             count += 1
-            if count > _STRANGERS_MAX or time.monotonic() > self._ends_at:
+            if count > _STRANGERS_MAX or time.thread_time() > self._ends_at:
                 self._is_cut = True
                 return None
             try:
