@@ -78,7 +78,9 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
     async with open_store(path) as store:
         story = await ended(store)
     with sqlite3.connect(path) as old:
-        old.executescript("DROP TABLE sends; PRAGMA user_version = 1; PRAGMA auto_vacuum = NONE;")
+        old.executescript(
+            "DROP TABLE sends; DROP TABLE push_configs; DROP TABLE push_dead; PRAGMA user_version = 1; PRAGMA auto_vacuum = NONE;"
+        )
         old.commit()
         old.execute("VACUUM")
 
