@@ -256,13 +256,14 @@ def _read_tck(table: Table) -> TckProfile | None:
 
 def _open_for_kit(config: Config, top: Table) -> Config:
     """The kit brings no credentials: everyone on this machine may call, and nobody else can."""
-    if config.listen.tcp is None:
-        top.problem("tck.profile", "needs `listen.tcp`: the kit connects to a port of this machine's loopback")
+    if config.listen.tcp is None or not config.listen.tcp.is_loopback:
+        top.problem("tck.profile", "needs a `listen.tcp` on loopback: whoever connects may call, and only this machine may")
     if config.public_url is not None:
         top.problem("tck.profile", "is open to whoever calls, so it has no `public_url`")
-    # Its receiver of notifications is on loopback.
+    card: CardForm = config.card if top.has("card") else "strict"  # as the 1.0 kit wants it; the 0.3 kit reads a merged one
+    # The kit's receiver of notifications is on loopback.
     push = attrs.evolve(config.push, enabled=config.tck != "caps-off", allow=(*config.push.allow, *LOOPBACK))
-    return attrs.evolve(config, card="strict", push=push, listen=attrs.evolve(config.listen, unauthenticated=True))
+    return attrs.evolve(config, card=card, push=push, listen=attrs.evolve(config.listen, unauthenticated=True))
 
 
 def _read_public_url(top: Table) -> str | None:

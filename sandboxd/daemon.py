@@ -37,6 +37,7 @@ from sandboxd.http.listeners import CannotListen, Listener, tcp_listener, unix_l
 from sandboxd.http.pace import Pace
 from sandboxd.http.server import serve
 from sandboxd.http.settings import DoorSettings
+from sandboxd.http.tls import tls_context
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import load_tokens
@@ -158,7 +159,7 @@ async def _serve(config: Config) -> None:
     )
     tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
     async with open_host(config) as host:
-        gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK))
+        gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
         keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
             listeners = list(_listeners(config, settings, stack))
@@ -248,8 +249,10 @@ def _listeners(config: Config, settings: DoorSettings, stack: ExitStack) -> Iter
         yield stack.enter_context(unix_listener(config.listen.unix))
     if config.listen.tcp is not None:
         tcp = config.listen.tcp
+        tls = tls_context(config.listen.tls) if config.listen.tls else None
+        open_access = config.listen.unauthenticated
         listener = stack.enter_context(
-            tcp_listener(tcp.host, tcp.port, stall_s=settings.stall_s, open_access=config.listen.unauthenticated)
+            tcp_listener(tcp.host, tcp.port, stall_s=settings.stall_s, open_access=open_access, tls=tls)
         )
         port_file = config.state_dir / PORT_NAME
         port_file.write_text(f"{listener.address.rpartition(':')[2]}\n")

@@ -15,11 +15,10 @@ is_root() { [ "$(id -u)" -eq 0 ]; }
 # added to the machine for a test.
 tester=${SANDBOXD_TESTER:-nobody}
 
-# Runs a command as the tester, with nothing of root's left.
-as_tester() {
-    if ! is_root; then
-        "$@"
-    else
-        setpriv --reuid="$tester" --regid="$(id -g "$tester")" --init-groups --inh-caps=-all -- "$@"
-    fi
+# Becomes a command of the tester's, with nothing of root's left.
+exec_as_tester() {
+    is_root || exec "$@"
+    exec setpriv --reuid="$tester" --regid="$(id -g "$tester")" --init-groups --inh-caps=-all -- "$@"
 }
+
+as_tester() { (exec_as_tester "$@"); }

@@ -273,6 +273,11 @@ def to_problem(refusal: Refusal, *, instance_id: str) -> tuple[int, dict[str, An
     return spelled.status, {**refusal.facts, **_problem_list(refusal), **body}
 
 
+def reason_of(refusal: Refusal) -> str:
+    """The stable reason: what a client of A2A 1.0 reads in ErrorInfo, and what goes on record."""
+    return _row(refusal).http.reason
+
+
 def explain(refusal: Refusal) -> str:
     """The refusal in one text: its message, and what is wrong where."""
     if isinstance(refusal, errors.AnswerInvalid) or not refusal.problems:

@@ -108,6 +108,15 @@ class Daemon:
             body["metadata"] = {"reason": reason}
         return self._ask(f"cancel task `{task_id}`", "POST", f"/tasks/{_segment(task_id)}:cancel", body=body)
 
+    def audit(self, *, after: int | None = None, limit: int) -> Mapping[str, Any]:
+        """Records of who did what: the last ones, or those after a number."""
+        query = {"limit": str(limit)} | ({} if after is None else {"after": str(after)})
+        return self._ask("read the audit record", "GET", "/audit", query=query, of_host=True)
+
+    def dead_pushes(self, *, limit: int) -> Mapping[str, Any]:
+        """Push notifications that were given up, the newest first."""
+        return self._ask("list dead letters", "GET", "/push/dead", query={"limit": str(limit)}, of_host=True)
+
     def artifact(self, task_id: str, artifact_id: str) -> Iterator[bytes]:
         """The artifact's kept bytes, piece by piece."""
         what = f"read artifact `{artifact_id}` of task `{task_id}`"
@@ -158,9 +167,10 @@ class Daemon:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        of_host: bool = False,
     ) -> Mapping[str, Any]:
         with self._reaching(what):
-            response = self._http.request(method, self._prefix + path, params=query, json=body)
+            response = self._http.request(method, path if of_host else self._prefix + path, params=query, json=body)
         if not response.is_success:
             raise _failure(what, response.status_code, response.content)
         return _object(what, response.content)

@@ -61,7 +61,8 @@ class Reach:
             return Address(socket=str(config.listen.unix), instance=self.instance)
         files = [self.token_file] if self.token_file else [str(file) for file in config.tokens.values()]
         token = "" if config.listen.unauthenticated else read_token(files[0])
-        return Address(url=f"http://{config.listen.tcp}", token=token, instance=self.instance)
+        scheme = "http" if config.listen.tls is None else "https"
+        return Address(url=f"{scheme}://{config.listen.tcp}", token=token, instance=self.instance)
 
 
 def daemon_options(command: Command) -> Command:

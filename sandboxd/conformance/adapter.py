@@ -22,7 +22,7 @@ _FAILING: Final = f"{EXAMPLES}/assess-failing-request.json"
 _BOTH_MODES: Final = f"{EXAMPLES}/cycle-005-request.json"  # has steps for a plan and checks for an assess run
 _MODES: Final = ("plan", "assess")
 _DEADLINE_S: Final = 300  # adapter-command/v1: the default of timeout_seconds
-_SLACK_S: Final = 15.0  # for the clocks of two machines, and for a target that ends a process tree with patience
+_SLACK_S: Final = 10.0  # for the clocks of two machines, and for a target that ends a process tree with patience
 _TEXT_MAX_BYTES: Final = 4096
 
 
@@ -49,7 +49,6 @@ def refuses_malformed(bench: Bench) -> None:
         ("without `command`", bench.envelope(command=...)),
         ("`command` as one text", bench.envelope(command=" ".join(whole["command"]))),
         ("`command` empty", bench.envelope(command=[])),
-        ("`working_dir` no text", bench.envelope(working_dir=7)),
     ):
         _expect_refusal(bench, what, envelope, sentences.VALIDATED)
 
@@ -95,14 +94,15 @@ def confines_requests(bench: Bench) -> None:
 
 def bounds_timeouts(bench: Bench) -> None:
     """AC-6."""
-    for value in (0, -1, 901, 1.5, "300", True, None):
+    for value in (0, -1, 901, 86_400, "soon"):  # the spec does not say what 1.5, "300" or null are
         _expect_refusal(bench, f"timeout_seconds {value!r}", bench.envelope(timeout_seconds=value), sentences.TIMEOUT)
     for value in (1, 900):
         bench.at(f"timeout_seconds {value} is within the bounds")
         taken = bench.send(bench.message(bench.envelope(timeout_seconds=value)))
         if isinstance(taken, Refused):
             bench.fail("the command is dispatched", sentences.TIMEOUT, taken)
-        bench.expect(taken.state != "rejected", "the command is dispatched", sentences.TIMEOUT, shown(taken))
+        if taken.state == "rejected":
+            bench.note(f"timeout_seconds {value} was rejected: an operator may bound it further; {shown(taken)}")
 
 
 def never_echoes_denied(bench: Bench) -> None:
@@ -269,7 +269,10 @@ def _expect_refusal(bench: Bench, what: str, envelope: Any, by: Sentence) -> Non
     said = f"denied {uuid.uuid4()}"
     taken = bench.send(bench.message(envelope, said))
     if isinstance(taken, Refused):
-        bench.expect(taken.is_by_caller, "a refusal that calls the request wrong", by, taken)
+        if taken.came.status in (502, 503):
+            bench.note(f"refused with HTTP {taken.came.status}, which tells the client to try the same again")
+        else:
+            bench.expect(taken.is_by_caller, "a refusal that calls the request wrong", by, taken)
         return
     taken = bench.wait(taken, lambda task: task.has_ended or task.asks, for_s=5)
     echoed = said in bench.words(taken)

@@ -52,7 +52,7 @@ class Bench(Judge):
 
     def ask(self, asked: Asked, *, extensions: Sequence[str] = BOTH) -> Came:
         """One request as it is, and what came."""
-        return self.site.line.ask(self.url, asked, headers_of(self.door, extensions))
+        return self.site.line.ask(self.url, asked, headers_of(self.door, (*extensions, *self.site.required)))
 
     def read(self, came: Came) -> Read:
         """The task in an answer, or the refusal."""
@@ -104,7 +104,7 @@ class Bench(Judge):
         self, asked: Asked, *, after: str = "", for_s: float = SETTLE_S
     ) -> Iterator[tuple[Came, Iterator[tuple[str, Seen | None]]]]:
         """A stream's head and its (`id:`, task as the event shows it) pairs; None: an event about something else."""
-        headers = headers_of(self.door, BOTH) | ({"Last-Event-ID": after} if after else {})
+        headers = headers_of(self.door, (*BOTH, *self.site.required)) | ({"Last-Event-ID": after} if after else {})
         with self.site.line.follow(self.url, asked, headers, for_s=for_s) as (came, events):
             yield came, ((number, self._event(value)) for number, value in events)
 

@@ -274,7 +274,7 @@ class Dialect:
         return value
 
     def _task(self, task_id: str) -> str:
-        return f"/v1/tasks/{quote(task_id, safe='')}"
+        return f"/tasks/{quote(task_id, safe='')}"
 
 
 def name_of(door: Door) -> str:

@@ -57,9 +57,12 @@ def refuses_malformed_ids(bench: Bench) -> None:
         refused = bench.read(bench.ask(bench.door.send(draft, wait=False), extensions=_ALL))
         if isinstance(refused, Seen):
             bench.fail("400 IDEMPOTENCY_MESSAGE_ID_MALFORMED", sentences.MALFORMED_ID, f"it was accepted: {shown(refused)}")
-        told = "IDEMPOTENCY_MESSAGE_ID_MALFORMED" in refused.came.text.upper().replace(".", "_")
+        is_told = "IDEMPOTENCY_MESSAGE_ID_MALFORMED" in refused.came.text.upper().replace(".", "_")
+        if refused.code is not None and refused.is_by_caller and not is_told:  # no spec says where it stands in JSON-RPC
+            bench.note(f"the refusal does not name IDEMPOTENCY_MESSAGE_ID_MALFORMED: {refused.message}")
+            continue
         is_400 = refused.code is not None or refused.came.status == 400
-        bench.expect(told and is_400, "400 IDEMPOTENCY_MESSAGE_ID_MALFORMED", sentences.MALFORMED_ID, refused)
+        bench.expect(is_told and is_400, "400 IDEMPOTENCY_MESSAGE_ID_MALFORMED", sentences.MALFORMED_ID, refused)
 
 
 def survives_restart(bench: Bench) -> None:

@@ -17,6 +17,7 @@ import httpx
 from sandboxd.conformance.door import Asked, Came
 
 ANSWER_S: Final = 30.0  # as long as a target may take over one answer
+_BUSY_MAX: Final = 5  # times that a request is sent again
 _BODY_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -29,7 +30,19 @@ class Line:
         self._http: httpx.Client | None = None
 
     def ask(self, url: str, asked: Asked, headers: Mapping[str, str]) -> Came:
-        """One request and its whole answer; a connection that fails is an answer with status 0."""
+        """One request and its whole answer; a connection that fails is an answer with status 0.
+
+        A target that has had too many (429) did nothing, so it is asked again when it says so.
+        """
+        came = self._ask(url, asked, headers)
+        for _ in range(_BUSY_MAX):
+            if came.status != 429:
+                break
+            time.sleep(_retry_after_s(came.headers.get("Retry-After", "")))
+            came = self._ask(url, asked, headers)
+        return came
+
+    def _ask(self, url: str, asked: Asked, headers: Mapping[str, str]) -> Came:
         began = time.monotonic()
         try:
             with self._client().stream(asked.method, url + asked.path, json=asked.body, headers=dict(headers)) as answer:
@@ -70,6 +83,10 @@ class Line:
         if self._http is None:
             self._http = httpx.Client(headers=self._headers, timeout=self._timeout, trust_env=False, follow_redirects=False)
         return self._http
+
+
+def _retry_after_s(said: str) -> float:
+    return min(float(said), 10.0) if said.isascii() and said.isdigit() else 1.0
 
 
 class _TooLong(Exception):

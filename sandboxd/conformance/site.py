@@ -65,6 +65,13 @@ class Site:
     options: Options
     notes: tuple[str, ...] = ()
 
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Extensions that the card demands of every client; hitl-prompt's own activation is what scenarios are about."""
+        capabilities = self.card.get("capabilities")
+        listed = _objects(capabilities.get("extensions")) if isinstance(capabilities, Mapping) else []
+        return tuple(str(one.get("uri")) for one in listed if one.get("required") is True and one.get("uri") != HITL_PROMPT)
+
     def extension(self, uri: str) -> Mapping[str, Any] | None:
         """What the card says of that extension, wherever 1.0 and 0.3 put it; None: nothing."""
         capabilities = self.card.get("capabilities")
@@ -76,11 +83,15 @@ class Site:
 
 
 def headers_of(door: Door, extensions: Sequence[str]) -> dict[str, str]:
-    """The headers that a request at that door carries; 0.3 has no version header, and named the other one `X-…`."""
+    """The headers that a request at that door carries.
+
+    0.3 has no version header and named the other one `X-…`; the dialect has the plain name alone, and where the two share a
+    path a server may tell its clients apart by that.
+    """
     headers = {"A2A-Version": "1.0"} if door.codec.version == "1.0" else {}
     if extensions:
         headers["A2A-Extensions"] = ", ".join(extensions)
-        if door.codec.version == "0.3":
+        if door.codec.version == "0.3" and not isinstance(door, Dialect):
             headers["X-A2A-Extensions"] = ", ".join(extensions)
     return headers
 
@@ -104,6 +115,10 @@ def explore(url: str, line: Line, options: Options) -> Site:
             notes.append(f"{name_of(door)}: not on the card, and it does not answer")
     if not entrances:
         raise CannotRun(f"cannot drive {url}: it has none of the doors that were asked for")
+    first = entrances[0]
+    came = line.ask(first.url, first.door.get(_NOBODY), headers_of(first.door, ()))
+    if came.status in (401, 403):
+        raise CannotRun(f"cannot drive {url}: it does not let this client in (--token-file); {came}")
     return Site(url, card, line, tuple(entrances), options, tuple(notes))
 
 

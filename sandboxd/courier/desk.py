@@ -123,7 +123,7 @@ class Desk:
         lane = self._lanes[number]
         lane.has_news = True
         if not lane.is_running and self._nursery is not None:
-            lane.is_running = True
+            lane.is_running, lane.scope = True, trio.CancelScope()
             self._nursery.start_soon(self._run_lane, lane)
 
     def _forget(self, lane: _Lane) -> None:

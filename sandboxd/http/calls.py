@@ -15,7 +15,7 @@ import quart
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.model import CancelRequest, ListRequest, Reply, SendRequest
 from sandboxd.errors import ExtendedCardNotConfigured, UnsupportedOperation
-from sandboxd.http.auth import PEER
+from sandboxd.http.auth import ANYONE, PEER
 from sandboxd.http.cards import Asked
 from sandboxd.http.doors import Doors
 from sandboxd.operations import cancel as canceling
@@ -130,9 +130,13 @@ async def delete_push(it: Call) -> Any:
 
 
 async def extended_card(it: Call) -> Any:
-    """`GetExtendedAgentCard`, `agent/getAuthenticatedExtendedCard`; 0.3 has no other error for "none"."""
+    """`GetExtendedAgentCard`, `agent/getAuthenticatedExtendedCard`.
+
+    0.3 means what its name says: an open door has no authenticated caller, so it has no such card. Nor has 0.3 another error.
+    """
     it.doors.host.enter(it.caller, it.instance)
-    if it.doors.host.capabilities.extended_card:
+    is_for_nobody = it.codec.VERSION == "0.3" and it.caller.principal == ANYONE
+    if it.doors.host.capabilities.extended_card and not is_for_nobody:
         asked = Asked(PEER.get(), quart.request.host)
         return it.doors.cards.extended(it.doors.host, it.instance, it.doors.version, asked)
     why = "cannot show an extended agent card: this agent has none"

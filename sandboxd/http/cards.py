@@ -1,8 +1,8 @@
 """Which URLs may a card name, and how is one put together and signed?
 
 A signed card is kept and passed on, so it names only what this host knows to answer: `public_url`, or the address that the TCP
-door listens on. What a request's `Host` says is believed only where it is a name of this machine's loopback with that very
-port; else anyone could have a card signed that sends its readers elsewhere.
+door listens on. What a request's `Host` says is believed only where it is `localhost` with that very port of loopback; else
+anyone could have a card signed that sends its readers elsewhere.
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ class Cards:
         door = asked.peer.listener or self.tcp
         if door is None:
             return _NOWHERE
-        name, colon, port = asked.host.rpartition(":")
-        is_this_door = colon and is_loopback(name) and port == door.address.rpartition(":")[2]
-        if is_this_door and is_loopback(door.address.rpartition(":")[0]):
+        name, _, port = door.address.rpartition(":")
+        if is_loopback(name) and asked.host == f"localhost:{port}":
             return f"{door.url.partition('://')[0]}://{asked.host}"
         return door.url

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import h11
 import trio
@@ -34,12 +34,25 @@ _LINGER_BYTES: Final = 4 * 1024 * 1024
 _log = logger(__name__)
 
 
+class Stream(Protocol):
+    """What a connection needs: trio's socket stream, or TLS on top of one (`tls`)."""
+
+    socket: trio.socket.SocketType
+
+    async def receive_some(self, max_bytes: int) -> bytes | bytearray:
+        """Some bytes; empty once the peer has ended its side."""
+
+    async def send_all(self, data: memoryview) -> None:
+        """All of them."""
+
+    async def send_eof(self) -> None:
+        """End our side."""
+
+
 class Connection:
     """One accepted stream; `run` returns when it is closed and its request, if one runs, has ended."""
 
-    def __init__(
-        self, stream: trio.SocketStream, app: AppWrapper, config: Config, context: WorkerContext, settings: DoorSettings
-    ):
+    def __init__(self, stream: Stream, app: AppWrapper, config: Config, context: WorkerContext, settings: DoorSettings):
         self._stream = stream
         self._app = app
         self._config = config

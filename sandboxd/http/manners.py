@@ -10,8 +10,8 @@ and refusals are spelled:
 
 The last two share paths (`/v1/tasks/{id}`) and clients of both leave the version out, so the headers tell them apart: the
 dialect's clients name extensions by `A2A-Extensions`, 0.3's own by `X-A2A-Extensions` or by saying `A2A-Version: 0.3`. Who
-says nothing at all is the dialect's, which lives below `/agents/{instance}`, unless it asks below `/v1/` of the root, where
-0.3's SDKs do.
+says nothing at all is the dialect's, which lives below `/agents/{instance}`, unless it asks below `/v1/` of the root, or for a
+`:verb`, as 0.3's SDKs do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Manner = Literal["rpc", "rest", "rest03", "dialect"]
 
 EXTENSIONS: Final = "A2A-Extensions"
 EXTENSIONS_03: Final = "X-A2A-Extensions"
-_HOST_PATHS: Final = ("healthz", "readyz", "metrics", ".well-known")
+_HOST_PATHS: Final = ("healthz", "readyz", "metrics", "audit", "push", "schemas", ".well-known")
 _DIALECT_STEPS: Final = ("cancel", "subscribe", "artifacts")
 
 
@@ -102,4 +102,4 @@ def _manner(path: str, version: Version, headers: Headers) -> Manner:
         return "dialect"
     if any(value.strip() for value in headers.getlist(versions.HEADER)):
         return "rest03"
-    return "rest03" if is_pinned and not path.startswith("/agents/") else "dialect"
+    return "rest03" if is_pinned and (not path.startswith("/agents/") or ":" in steps[-1]) else "dialect"

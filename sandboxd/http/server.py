@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+import attrs
 import trio
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
@@ -20,9 +21,10 @@ from hypercorn.utils import wrap_app
 
 from sandboxd import metrics
 from sandboxd.http.auth import PEER, Peer
-from sandboxd.http.connection import Connection
+from sandboxd.http.connection import Connection, Stream
 from sandboxd.http.listeners import Listener
 from sandboxd.http.settings import DoorSettings
+from sandboxd.http.tls import shake_hands
 from sandboxd.logs import logger
 
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -97,18 +99,32 @@ class _Server:
                 await _refuse(accepted)
 
     async def _serve_one(self, listener: Listener, accepted: trio.socket.SocketType) -> None:
-        connection = Connection(trio.SocketStream(accepted), self._app, self._config, self._context, self._settings)
-        self._open.add(connection)
         metrics.CONNECTIONS.labels(door=listener.door).inc()
         try:
-            PEER.set(self._who(listener, accepted))  # this task's context; its handlers inherit it
-            await connection.run()
+            with accepted:
+                peer = self._who(listener, accepted)
+                stream: Stream = trio.SocketStream(accepted)
+                if listener.tls is not None:
+                    try:
+                        stream, name = await shake_hands(accepted, listener.tls)
+                    except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+                        return  # scanners and health checks of a port do that all day
+                    peer = attrs.evolve(peer, certificate=name)
+                PEER.set(peer)  # this task's context; its handlers inherit it
+                await self._run(stream)
         except* Exception:
             _log.exception("Cannot serve a connection", door=listener.door)
         finally:
-            connection.abort()
             metrics.CONNECTIONS.labels(door=listener.door).dec()
             self._taken[listener.door] -= 1
+
+    async def _run(self, stream: Stream) -> None:
+        connection = Connection(stream, self._app, self._config, self._context, self._settings)
+        self._open.add(connection)
+        try:
+            await connection.run()
+        finally:
+            connection.abort()
             self._open.discard(connection)
             if not self._open:
                 self._emptied.set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -52,9 +52,12 @@ class Entry:
 class TokenBook:
     """The entries as the file has them now."""
 
-    def __init__(self, path: Path) -> None:
-        """Read it; `LoadError`."""
+    def __init__(self, path: Path, taken: Collection[str] = ()) -> None:
+        """Read it; `LoadError`, also when an entry has the name of a token of the config (`taken`)."""
         self._file = Watched(path, read_book)
+        for entry in self._file.value:
+            if entry.name in taken:
+                raise unusable(path, f"`{entry.name}` is the name of a token of the config's, too; give that one another name")
 
     def live(self, now: datetime) -> Sequence[Entry]:
         """Every entry that lets somebody in."""

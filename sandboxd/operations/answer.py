@@ -12,10 +12,12 @@ import attrs
 import trio
 
 from sandboxd import metrics
+from sandboxd.a2a import v10
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
+from sandboxd.a2a.jsontext import dump_json
 from sandboxd.a2a.model import Message
 from sandboxd.a2a.wire import rfc3339
-from sandboxd.errors import AnswerInvalid, DeliveryFailed, NotReady, Problem, PromptNotOpen
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, InvalidParams, NotReady, Problem, PromptNotOpen
 from sandboxd.hitl.answer import TEXT_MAX_BYTES
 from sandboxd.hitl.envelope import Response, parse_response
 from sandboxd.live.questions import Accepted
@@ -24,6 +26,7 @@ from sandboxd.operations.host import Caller, Host
 from sandboxd.schemas.judge import Judged, Unjudged
 from sandboxd.tasks.view import TaskView
 
+ANSWER_MAX_BYTES: Final = 64 * 1024  # the typed text has 4 KiB at most; the rest is parts that say the same
 RECORD_S: Final = 30.0  # how long a typed answer may wait for the disk before the caller is told so
 
 
@@ -37,6 +40,7 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     caller.need("answer", instance, "take an answer")
     assert message.metadata is not None
     response = parse_response(message.metadata[HITL_RESPONSE_FOR], message.task_id)
+    _check_size(message)
     assert message.task_id is not None
     view = await host.find(caller, instance, message.task_id)
     if view is None or message.context_id not in (None, view.context_id):
@@ -68,6 +72,14 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     await _on_record(accepted)
     metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
     return accepted.ticket.view
+
+
+def _check_size(message: Message) -> None:
+    """An answer stays in the task's history, which is kept with every later change of state: so it has a bound of its own."""
+    size = len(dump_json(v10.encode_message(message)))
+    if size > ANSWER_MAX_BYTES:
+        why = f"has {size} bytes in all, and an answer may have {ANSWER_MAX_BYTES}; what is typed is in its metadata alone"
+        raise InvalidParams("cannot take the answer: it is too large", problems=[Problem("message", why)])
 
 
 async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tuple[Problem, ...]:

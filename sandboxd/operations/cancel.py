@@ -11,6 +11,7 @@ from sandboxd.errors import TaskNotCancelable
 from sandboxd.hitl.envelope import plain_text
 from sandboxd.live.verdict import Ending
 from sandboxd.operations import render
+from sandboxd.operations.audit import Note, audited
 from sandboxd.operations.host import Caller, Host
 from sandboxd.operations.stream import until_terminal
 from sandboxd.tasks.view import TaskView
@@ -25,6 +26,12 @@ async def cancel(host: Host, caller: Caller, instance: str, task_id: str, *, rea
     A program that ended by itself before it could be stopped wins: then, and for every terminal task, `TaskNotCancelable`.
     Two callers at once both get the canceled task.
     """
+    async with audited(host, caller, instance, Note("cancel", task_id)):
+        view = await _end(host, caller, instance, task_id, reason)
+    return await render.task(host, caller, view)
+
+
+async def _end(host: Host, caller: Caller, instance: str, task_id: str, reason: str | None) -> TaskView:
     host.enter(caller, instance)
     caller.need("cancel", instance, f"cancel task `{task_id}`")
     view = await host.view(caller, instance, task_id)
@@ -40,7 +47,7 @@ async def cancel(host: Host, caller: Caller, instance: str, task_id: str, *, rea
     assert view.state is not None
     if view.state.is_terminal and view.state is not TaskState.CANCELED:
         raise _too_late(view)
-    return await render.task(host, caller, view)
+    return view
 
 
 def _too_late(view: TaskView) -> TaskNotCancelable:

@@ -46,6 +46,7 @@ async def tidy_up(host: Host, retention: Retention) -> None:
         if days:
             await _in_pieces(partial(forget, ended_before=now - timedelta(days=days), limit=BATCH))
     await _in_pieces(partial(_forget_sends, host, now))
+    await _in_pieces(partial(store.forget_audit, before=now - timedelta(days=retention.audit_days), limit=BATCH))
     if retention.vacuum:
         await _give_space_back(host)
 

@@ -16,10 +16,10 @@ import attrs
 import trio
 
 from sandboxd.a2a.model import PushConfig, PushRequest, PushShown
-from sandboxd.errors import InvalidParams, Problem, PushNotificationNotSupported, TaskNotFound
+from sandboxd.errors import Forbidden, InvalidParams, Problem, PushNotificationNotSupported, TaskNotFound
 from sandboxd.operations.host import Caller, Host
 from sandboxd.operations.outbox import Outbox
-from sandboxd.store.base import PushEntry, TooManyPushes
+from sandboxd.store.base import DeadPush, PushEntry, TooManyPushes
 from sandboxd.targets import BadTarget, shown_url
 from sandboxd.tasks.view import TaskView
 
@@ -97,6 +97,13 @@ async def delete(host: Host, caller: Caller, instance: str, request: PushRequest
     if numbers:
         await host.store.drop_pushes(numbers)
         outbox.dropped_nowait(numbers)
+
+
+async def read_dead(host: Host, caller: Caller, *, limit: int) -> Sequence[DeadPush]:
+    """The last notifications that were given up, newest first; `Forbidden` for all but admins of the whole host."""
+    if not caller.grants.allows_everywhere("admin"):
+        raise Forbidden("cannot list dead letters: this needs the scope `admin` on every instance")
+    return await host.store.dead_pushes(limit=limit)
 
 
 async def _keep(host: Host, outbox: Outbox, caller: Caller, view: TaskView, config: PushConfig, *, after: int) -> PushEntry:

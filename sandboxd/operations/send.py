@@ -23,6 +23,7 @@ from sandboxd.errors import (
 from sandboxd.operations import push as pushing
 from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
+from sandboxd.operations.audit import audited, of_message
 from sandboxd.operations.host import Caller, Earlier, Host
 from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
@@ -55,22 +56,29 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+    async with audited(host, caller, instance, of_message(request.message)) as note:
+        found = await _act(host, caller, instance, request)
+        note.task_id = found.task_id
+        return found
+
+
+async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     host.enter(caller, instance)
     _check_extensions(host, caller)
     if caller.earlier is not None:
         return await _recall(host, caller, instance, caller.earlier)
     if request.push is None:
-        return await _act(host, caller, instance, request)
+        return await _take(host, caller, instance, request)
     outbox = pushing.need(host)
     if caller.grants.allows("send", instance) or caller.grants.allows("answer", instance):  # else it is refused for that
         await pushing.vet(outbox, request.push)
-    view = await _act(host, caller, instance, request)
+    view = await _take(host, caller, instance, request)
     if isinstance(view, TaskView):
         await pushing.attach(host, outbox, caller, view, request.push, is_new=request.message.task_id is None)
     return view
 
 
-async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+async def _take(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     message = request.message
     if host.plays_scripts:
         return await _play(host, caller, instance, request)

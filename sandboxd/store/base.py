@@ -96,6 +96,32 @@ class SendRecord:
     told: Told | None = None
 
 
+AuditAction = Literal["send", "answer", "cancel"]
+
+
+@attrs.frozen
+class AuditEntry:
+    """Who did what, where, and what came of it: ids and words of ours, nothing of what was said."""
+
+    at: datetime
+    principal: str
+    door: str
+    action: AuditAction
+    instance: str
+    outcome: str
+    task_id: str | None = None
+    prompt_id: str | None = None
+    message_id: str | None = None
+
+
+@attrs.frozen
+class AuditRecord:
+    """An entry and its number; numbers only grow."""
+
+    number: int
+    entry: AuditEntry
+
+
 @attrs.frozen
 class PushEntry:
     """A push notification config, whose it is, and how far its receiver has been told.
@@ -220,6 +246,18 @@ class Store(Protocol):
 
     async def forget_sends(self, *, before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` records of messages that were begun with before then; how many went."""
+
+    async def note(self, entry: AuditEntry) -> None:
+        """Put an entry on the audit record, which is never changed."""
+
+    async def audit_after(self, number: int, limit: int) -> Sequence[AuditRecord]:
+        """Up to `limit` audit records after that number, in order."""
+
+    async def audit_last(self, limit: int) -> Sequence[AuditRecord]:
+        """The last `limit` audit records, in order."""
+
+    async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
+        """Delete up to `limit` audit records from before then; how many went."""
 
     async def put_push(self, entry: PushEntry, *, max_per_task: int) -> PushEntry:
         """Keep a push notification config, in place of one of the same id of the same principal; with number and cursor.

@@ -101,6 +101,27 @@ CREATE TABLE sends (
 CREATE INDEX sends_oldest ON sends (at_us);
 """
 
+# Who did what (`audit`), and whose a task is.
+_AUDIT: Final = """
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_us INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    door TEXT NOT NULL,
+    action TEXT NOT NULL CHECK (action IN ('send', 'answer', 'cancel')),
+    instance TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    task TEXT,
+    prompt TEXT,
+    message TEXT
+) STRICT;
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit record is never changed');
+END;
+CREATE INDEX tasks_by_principal ON tasks (instance, principal, status_at_ms, id);
+"""
+
 # Who is to be told of a task's news. There is no queue: `cursor` stands in the task's own log. `body` holds what is needed to
 # send, credentials included. `number` is never used twice, so whoever sends notices that its config is gone.
 _PUSHES: Final = """
@@ -134,4 +155,4 @@ CREATE TABLE push_dead (
 CREATE INDEX push_dead_of_task ON push_dead (task);
 """
 
-SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _PUSHES))  # "SBOX"
+SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES))  # "SBOX"

@@ -15,8 +15,10 @@ from typing import TypeVar
 
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import Database, open_database
-from sandboxd.store import changes, pushes, queries, retention, sends
+from sandboxd.store import audit, changes, pushes, queries, retention, sends
 from sandboxd.store.base import (
+    AuditEntry,
+    AuditRecord,
     DeadPush,
     Entry,
     PromptRecord,
@@ -126,6 +128,22 @@ class SqliteStore:
     async def forget_sends(self, *, before: datetime, limit: int = 500) -> int:
         """As `Store.forget_sends`."""
         return await self._write(lambda connection: sends.forget(connection, before, limit))
+
+    async def note(self, entry: AuditEntry) -> None:
+        """As `Store.note`."""
+        await self._write(lambda connection: audit.note(connection, entry))
+
+    async def audit_after(self, number: int, limit: int) -> Sequence[AuditRecord]:
+        """As `Store.audit_after`."""
+        return await self._read(lambda connection: audit.after(connection, number, limit))
+
+    async def audit_last(self, limit: int) -> Sequence[AuditRecord]:
+        """As `Store.audit_last`."""
+        return await self._read(lambda connection: audit.last(connection, limit))
+
+    async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
+        """As `Store.forget_audit`."""
+        return await self._write(lambda connection: audit.forget(connection, before, limit))
 
     async def put_push(self, entry: PushEntry, *, max_per_task: int) -> PushEntry:
         """As `Store.put_push`."""

@@ -54,6 +54,15 @@ def test_a_name_is_never_given_twice(shared: Daemon):
     assert "not given twice" in again.stderr
 
 
+def test_a_name_that_the_config_takes_later_is_told_at_start(daemon: Daemon):
+    make_token(daemon, "twice", "view")
+    daemon.stop()
+    daemon.config.write_text(daemon.config.read_text() + f'[auth]\ntokens = {{ twice = "{daemon.folder}/twice.token" }}\n')
+
+    with pytest.raises(AssertionError, match="give that one another name"):
+        daemon.start()
+
+
 @pytest.mark.parametrize("args", [["--scope", "root"], [], ["--scope", "view", "--instance", "nowhere"]])
 def test_what_cannot_be_granted_is_refused(shared: Daemon, args):
     assert sandboxd(shared, "tokens", "create", "odd", *args, check=False).returncode in (1, 2)

@@ -1,35 +1,10 @@
-"""CF-1 to CF-6 of hitl-prompt/v1 against a running daemon with a real Node process."""
+"""What does this daemon promise beyond CF-3, CF-5 and CF-6? The scenarios themselves are the conformance harness's."""
 
 import json
-import statistics
-import time
-import uuid
 
-from tests.support.daemon import HITL, Daemon, prompt_of, state_of, wait_until
+from tests.support.daemon import HITL, Daemon, prompt_of, state_of
 
 ASK = ["ask", "Proceed? [y/N] "]
-TRIALS = 50
-
-
-def test_cf_1_prompt_id_correlates_answer_and_question(shared: Daemon):
-    task = shared.run([ASK])
-    prompt_id = prompt_of(task)["prompt_id"]
-    assert uuid.UUID(prompt_id).version == 4
-
-    first, second = shared.answer(task, "y", prompt_id=prompt_id), shared.answer(task, "y", prompt_id=prompt_id)
-
-    assert first.status_code == 200
-    assert second.status_code == 409
-    assert "HITL_ALREADY_ANSWERED_OR_UNKNOWN" in second.text
-
-
-def test_cf_2_a_schema_valid_response_is_accepted(shared: Daemon):
-    task = shared.run([ASK, ["hang"]])
-
-    answered = shared.answer(task, {"text": "y"})
-
-    assert answered.status_code == 200
-    assert state_of(shared.get(task["id"])) == "WORKING"
 
 
 def test_cf_3_a_schema_invalid_response_is_refused_and_the_prompt_stays_open(shared: Daemon):
@@ -50,47 +25,6 @@ def test_cf_3_a_schema_invalid_response_is_refused_and_the_prompt_stays_open(sha
         assert state_of(shared.get(task["id"])) == "INPUT_REQUIRED"
 
     assert shared.answer(task, {"text": "y"}).status_code == 200
-
-
-def test_cf_4_the_task_resumes_within_a_second(shared: Daemon, record_testsuite_property):
-    taken_s = []
-    task = shared.run([ASK] * TRIALS, timeout_seconds=300)
-    for _ in range(TRIALS):
-        asked = prompt_of(task)["prompt_id"]
-        body = _answer_body(task, asked)
-        with shared.client() as client:
-            began = time.monotonic()
-            assert client.post("/message:send", json=body).status_code == 200
-            while True:
-                seen = client.get(f"/tasks/{task['id']}", params={"historyLength": 0}).json()
-                if state_of(seen) != "INPUT_REQUIRED" or prompt_of(seen)["prompt_id"] != asked:
-                    break
-            taken_s.append(time.monotonic() - began)
-        task = wait_until(lambda: asks_anew(shared.get(task["id"]), asked))  # noqa: B023 - called before the loop goes on
-
-    p95_s = statistics.quantiles(taken_s, n=20)[-1]
-    record_testsuite_property("resume_p95_ms", round(p95_s * 1000, 1))
-    assert p95_s <= 1.0
-
-
-def asks_anew(task, asked: str):
-    """The task once it has ended or asks something else."""
-    is_over = state_of(task) == "COMPLETED"
-    return task if is_over or (state_of(task) == "INPUT_REQUIRED" and prompt_of(task)["prompt_id"] != asked) else None
-
-
-def _answer_body(task, prompt_id: str) -> dict:
-    payload = {"text": "y"}
-    return {
-        "message": {
-            "messageId": str(uuid.uuid4()),
-            "role": "ROLE_USER",
-            "taskId": task["id"],
-            "parts": [{"data": payload}],
-            "metadata": {"hitl_response_for": {"prompt_id": prompt_id, "payload": payload}},
-        },
-        "configuration": {"returnImmediately": True},
-    }
 
 
 def test_cf_5_the_envelope_is_transport_only(shared: Daemon):

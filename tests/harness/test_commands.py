@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "Makefile")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "Makefile", "docs/conformance.md")
 SCRIPTS = sorted([*(REPOSITORY / "scripts").iterdir(), *(REPOSITORY / "examples" / "clients").glob("*.sh")])
 _WORD = re.compile(r"[a-z][a-z-]*")
 

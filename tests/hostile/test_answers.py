@@ -162,6 +162,24 @@ def test_a_message_without_the_key_is_never_typed(shared: Daemon):
     assert shared.answer(task, "y").status_code == 200
 
 
+def test_an_answer_that_carries_a_load_is_refused_and_the_prompt_stays_open(shared: Daemon):
+    task = shared.run([ASK])
+    payload = {"text": "y"}
+    message = {
+        "messageId": "m",
+        "role": "ROLE_USER",
+        "taskId": task["id"],
+        "parts": [{"text": "x" * 70_000}],
+        "metadata": {"hitl_response_for": {"prompt_id": prompt_of(task)["prompt_id"], "payload": payload}},
+    }
+    with shared.client() as client:
+        answer = client.post("/message:send", json={"message": message})
+
+    assert answer.status_code == 400
+    assert "65536" in answer.text
+    assert shared.answer(task, "y").status_code == 200
+
+
 def test_everything_foreign_stale_or_unknown_is_409(shared: Daemon):
     mine, other = shared.run([ASK]), shared.run([ASK])
     unknown_id = str(uuid.uuid4())

@@ -11,11 +11,18 @@ from tests.http.tiny_host import tiny_host
 def test_only_these_paths_are_open():
     found = {route.path for route in (*routes(), *host_routes()) if route.access == OPEN}
 
-    assert found == {"/.well-known/agent-card.json", "/healthz", "/readyz"}
+    assert found == {
+        "/.well-known/agent-card.json",
+        "/.well-known/agent.json",
+        "/.well-known/jwks.json",
+        "/schemas/<path:name>",
+        "/healthz",
+        "/readyz",
+    }
 
 
 async def test_every_other_path_refuses_whoever_is_unknown(tmp_path):
-    where = {"<ref>": "task-1", "<config>": "c", "<artifact_id>": "stdout", "<tenant:tenant>": "acme"}
+    where = {"<ref>": "task-1", "<config>": "c", "<artifact_id>": "stdout", "<path:name>": "none", "<tenant:tenant>": "acme"}
     asked = 0
     async with tiny_host(tmp_path) as host, httpx.AsyncClient(base_url=host.server.url) as anyone:
         for route in (*routes(), *host_routes()):

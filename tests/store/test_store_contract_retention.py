@@ -78,13 +78,14 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
     async with open_store(path) as store:
         story = await ended(store)
     with sqlite3.connect(path) as old:
-        old.executescript(
-            "DROP TABLE sends; DROP TABLE push_configs; DROP TABLE push_dead; PRAGMA user_version = 1; PRAGMA auto_vacuum = NONE;"
-        )
+        old.executescript("DROP TABLE sends; DROP TABLE audit; DROP INDEX tasks_by_principal;")
+        old.executescript("DROP TABLE push_configs; DROP TABLE push_dead;")
+        old.executescript("PRAGMA user_version = 1; PRAGMA auto_vacuum = NONE;")
         old.commit()
         old.execute("VACUUM")
 
     async with open_store(path) as store:
         assert await store.view("task-1") == story.view
         assert await store.forget_sends(before=LATER) == 0
+        assert list(await store.audit_last(1)) == []
         assert await store.compact(max_bytes=1024) == 0

@@ -1,0 +1,92 @@
+"""Who did what, and what came of it?
+
+Every send, answer and cancel is put on record, once, below all doors, whether it was accepted or refused: time, principal,
+door, ids and outcome. No text, no payload and no reason that a client gave: what was said stands with the task, for those who
+may see it. The outcome is `ACCEPTED`, or the reason that the caller was told (`TASK_NOT_FOUND`, …), or `LEFT` when the client
+went away before it was clear: then the task's own record says what came of it. A store that cannot be written stops no answer
+and no cancel; that there is a gap goes to the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import attrs
+import trio
+
+from sandboxd import logs
+from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
+from sandboxd.a2a.faults import reason_of
+from sandboxd.a2a.model import Message
+from sandboxd.errors import Forbidden, Refusal
+from sandboxd.hitl.envelope import is_uuid
+from sandboxd.operations.host import Caller, Host
+from sandboxd.store.base import AuditAction, AuditEntry, AuditRecord, StoreUnavailable
+
+ACCEPTED: Final = "ACCEPTED"
+REPLAYED: Final = "REPLAYED"
+LEFT: Final = "LEFT"
+FAILED: Final = "INTERNAL_ERROR"
+ID_MAX_CHARS: Final = 256  # ids are the client's own words
+WRITE_S: Final = 5.0
+
+_log = logs.logger(__name__)
+
+
+@attrs.define
+class Note:
+    """What is to be put on record; `task_id` becomes known on the way."""
+
+    action: AuditAction
+    task_id: str | None = None
+    prompt_id: str | None = None
+    message_id: str | None = None
+
+
+def of_message(message: Message) -> Note:
+    """The beginnings of a note about a message that was sent."""
+    response = (message.metadata or {}).get(HITL_RESPONSE_FOR)
+    if response is None:
+        return Note("send", message.task_id, None, message.message_id)
+    prompt_id = response.get("prompt_id") if isinstance(response, dict) else None
+    return Note("answer", message.task_id, prompt_id if is_uuid(prompt_id) else None, message.message_id)
+
+
+@asynccontextmanager
+async def audited(host: Host, caller: Caller, instance: str, note: Note) -> AsyncIterator[Note]:
+    """Put on record how the block ends."""
+    outcome = FAILED
+    try:
+        yield note
+        outcome = REPLAYED if caller.earlier else ACCEPTED
+    except Refusal as refusal:
+        outcome = reason_of(refusal)
+        raise
+    except trio.Cancelled:
+        outcome = LEFT
+        raise
+    finally:
+        await _write(host, caller, instance, note, outcome)
+
+
+async def read_audit(host: Host, caller: Caller, *, after: int | None, limit: int) -> Sequence[AuditRecord]:
+    """Records after that number, None: the last ones; `Forbidden` for all but admins of the whole host."""
+    if not caller.grants.allows_everywhere("admin"):
+        raise Forbidden("cannot show the audit record: this needs the scope `admin` on every instance")
+    return await (host.store.audit_last(limit) if after is None else host.store.audit_after(after, limit))
+
+
+async def _write(host: Host, caller: Caller, instance: str, note: Note, outcome: str) -> None:
+    ids = [None if text is None else text[:ID_MAX_CHARS] for text in (note.task_id, note.prompt_id, note.message_id)]
+    entry = AuditEntry(host.clock.now(), caller.principal, caller.door, note.action, instance[:ID_MAX_CHARS], outcome, *ids)
+    with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_S) as patience:
+        try:
+            await host.store.note(entry)
+        except StoreUnavailable as error:
+            _log.error(
+                "Cannot write the audit record", action=note.action, task=note.task_id, outcome=outcome, error=str(error)
+            )
+    if patience.cancelled_caught:
+        _log.error("Cannot wait for the audit record", action=note.action, task=note.task_id, outcome=outcome)
