@@ -262,7 +262,8 @@ def _open_for_kit(config: Config, top: Table) -> Config:
         top.problem("tck.profile", "is open to whoever calls, so it has no `public_url`")
     card: CardForm = config.card if top.has("card") else "strict"  # as the 1.0 kit wants it; the 0.3 kit reads a merged one
     # The kit's receiver of notifications is on loopback.
-    push = attrs.evolve(config.push, enabled=config.tck != "caps-off", allow=(*config.push.allow, *LOOPBACK))
+    allow = dict.fromkeys((*config.push.allow, *LOOPBACK))
+    push = attrs.evolve(config.push, enabled=config.tck != "caps-off", allow=tuple(allow))
     return attrs.evolve(config, card=card, push=push, listen=attrs.evolve(config.listen, unauthenticated=True))
 
 

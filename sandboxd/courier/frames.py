@@ -15,6 +15,7 @@ from typing import Any, Final
 import trio
 
 FRAME_MAX_BYTES: Final = 64 * 1024 * 1024
+SEND_S: Final = 10.0
 _HEADER: Final = struct.Struct("!I")
 _READ_BYTES: Final = 65_536
 
@@ -30,10 +31,13 @@ class Frames:
     async def send(self, frame: Mapping[str, Any]) -> None:
         """Send one frame whole; `trio.BrokenResourceError`, `trio.ClosedResourceError` when nobody is there."""
         body = json.dumps(frame, separators=(",", ":")).encode()
-        # Shielded: half a frame would make nonsense of all that follow. The other end reads, or is killed.
+        # Shielded: half a frame would make nonsense of all that follow. Who takes nothing for so long is hung up on.
         async with self._sending:
-            with trio.CancelScope(shield=True):
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_S) as patience:
                 await self._stream.send_all(_HEADER.pack(len(body)) + body)
+            if patience.cancelled_caught:
+                await self._stream.aclose()
+                raise trio.BrokenResourceError("the other end takes nothing")
 
     async def receive(self) -> dict[str, Any] | None:
         """The next frame, None when the other end is gone."""

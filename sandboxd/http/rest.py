@@ -67,8 +67,9 @@ async def push_configs(doors: Doors, caller: Caller, instance: str, ref: str, co
         case "POST":
             pushing.need(doors.host)
             body = await read_json(quart.request)
-            params = {**body, "taskId": ref} if isinstance(body, dict) else body
-            return await perform(calls.create_push, doors, caller, instance, params)
+            if isinstance(body, dict):  # the path says which task
+                body = {name: value for name, value in body.items() if name not in ("taskId", "task_id")} | {"taskId": ref}
+            return await perform(calls.create_push, doors, caller, instance, body)
         case "DELETE":
             return await perform(calls.delete_push, doors, caller, instance, {"taskId": ref, "id": config})
         case _ if config:

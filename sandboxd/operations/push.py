@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 import trio
 
+from sandboxd import logs
 from sandboxd.a2a.model import PushConfig, PushRequest, PushShown
 from sandboxd.errors import Forbidden, InvalidParams, Problem, PushNotificationNotSupported, TaskNotFound
 from sandboxd.operations.host import Caller, Host
@@ -24,6 +25,7 @@ from sandboxd.targets import BadTarget, shown_url
 from sandboxd.tasks.view import TaskView
 
 MAX_PER_TASK: Final = 16
+_log = logs.logger(__name__)
 _DEFAULT: Final = "default"  # 0.3's clients ask for the one config of a task by this name, or by none
 
 
@@ -63,7 +65,10 @@ async def attach(host: Host, outbox: Outbox, caller: Caller, view: TaskView, con
             return  # clients send it along with every message
         config = attrs.evolve(config, id=str(uuid.uuid4()))
     with trio.CancelScope(shield=True):  # the task is there: a client that hangs up now still wants to be told. One commit.
-        await _keep(host, outbox, caller, view, config, after=0 if is_new else view.seq)
+        try:
+            await _keep(host, outbox, caller, view, config, after=0 if is_new else view.seq)
+        except InvalidParams as error:  # too many: the message was acted on, and must not be refused any more
+            _log.warning("Cannot keep the config that came with a message", task=view.task_id, why=error.message)
 
 
 async def get(host: Host, caller: Caller, instance: str, request: PushRequest, *, has_default: bool = False) -> PushShown:

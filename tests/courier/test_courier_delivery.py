@@ -173,7 +173,9 @@ def test_what_was_not_sent_when_the_daemon_was_killed_is_sent(make_daemon, make_
     receiver.plan = [500]
     task = run_with(daemon, {"url": receiver.url()})
     wait_until(lambda: receiver.requests, what="the first try")
+    (courier,) = couriers_of(daemon)
     daemon.kill()
+    wait_until(lambda: not courier.is_running() or courier.status() == psutil.STATUS_ZOMBIE, what="the end of its courier")
     daemon.start()
     wait_until(lambda: states_10(receiver.events)[-1:] == ["FAILED"], what="the end that the daemon's death was")
 
