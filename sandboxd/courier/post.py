@@ -71,10 +71,13 @@ class Poster:
         """Why nothing may go to that URL, by the addresses of its name; None: it may, or its name leads nowhere yet."""
         try:
             target = self._targets.read(url)
-            with trio.move_on_after(CONNECT_S):
-                await resolve(self._targets, target.host, target.port)
         except BadTarget as error:
             return str(error)
+        try:
+            with trio.move_on_after(CONNECT_S):
+                await resolve(self._targets, target.host, target.port)
+        except BadTarget:  # which address it is tells a client of the network behind us
+            return f"`{target.host}` leads to an address that is not public, and that the config's `push.allow` does not name"
         except OSError:
             return None
         return None

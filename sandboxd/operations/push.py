@@ -39,11 +39,10 @@ def need(host: Host) -> Outbox:
 async def vet(outbox: Outbox, config: PushConfig) -> None:
     """`InvalidParams` when nothing may be sent to the config's URL; it is judged again whenever something is."""
     try:
-        outbox.targets.read(config.url)
+        target = outbox.targets.read(config.url)
     except BadTarget as error:
         raise _bad_url(str(error)) from None
-    why = await outbox.look(config.url)
-    if why:
+    if target.address is None and (why := await outbox.look(config.url)):
         raise _bad_url(why)
 
 

@@ -47,7 +47,9 @@ async def test_a_name_that_leads_to_loopback_is_refused(make_receiver):
 
         assert (await post(Targets(), f"http://hook.example:{receiver.port}/")).refused
         async with Poster(Targets()) as poster:
-            assert await poster.look(f"http://hook.example:{receiver.port}/")
+            told = await poster.look(f"http://hook.example:{receiver.port}/")
+        assert told
+        assert not any(address in told for address in answer), "a client is not told what is inside"
     assert not receiver.requests
 
 
