@@ -18,12 +18,14 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from sandboxd.a2a.card_signing import COVERS, Signature, decode, encode, entry, jwk, payload, protected_header
+from sandboxd.a2a.jsontext import canonical_json
 from sandboxd.a2a.wire import parse_rfc3339, rfc3339
 from sandboxd.http.private_file import changing, make_private, read_private, unusable, write_private
 from sandboxd.http.watched import Watched
 
 FILE_NAME: Final = "card-keys.json"
 KEYS_MAX: Final = 2
+CARDS_MAX: Final = 256  # two of each instance, at each name of the host
 
 
 @attrs.frozen
@@ -51,6 +53,10 @@ class CardKeys:
         """Read the file, and make it where none is; `LoadError`."""
         make_private(path, _spell([CardKey(Ed25519PrivateKey.generate(), now)]))
         self._file = Watched(path, read_keys)
+        self._made: dict[
+            bytes, list[dict[str, Any]]
+        ] = {}  # by the card; anyone may ask for one, and signing takes milliseconds
+        self._made_with: Sequence[CardKey] = ()
 
     @property
     def changed_at(self) -> datetime:
@@ -63,13 +69,13 @@ class CardKeys:
 
     def signed(self, card: Mapping[str, Any], jwks_url: str) -> dict[str, Any]:
         """The card with its signatures: of each key one over A2A's own form, then one over the JSON as it is."""
-        signatures = []
-        for covers in COVERS:
-            for key in self._file.value:
-                protected = protected_header(key.kid, jwks_url)
-                made = Signature(protected, b"", key.kid, "").signed_bytes(payload(card, covers))
-                signatures.append(entry(protected, key.private.sign(made), covers))
-        return {**card, "signatures": signatures}
+        keys = self._file.value
+        if keys is not self._made_with or len(self._made) >= CARDS_MAX:
+            self._made, self._made_with = {}, keys
+        told = canonical_json([card, jwks_url])
+        if told not in self._made:
+            self._made[told] = _signatures(card, jwks_url, keys)
+        return {**card, "signatures": self._made[told]}
 
 
 def holds(signature: Signature, over: bytes, public: bytes) -> bool:
@@ -115,6 +121,17 @@ def read_keys(path: Path) -> Sequence[CardKey]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise unusable(path, f"it holds no keys for agent cards: {error}") from error
     return keys
+
+
+def _signatures(card: Mapping[str, Any], jwks_url: str, keys: Sequence[CardKey]) -> list[dict[str, Any]]:
+    signatures = []
+    for covers in COVERS:
+        over = payload(card, covers)
+        for key in keys:
+            protected = protected_header(key.kid, jwks_url)
+            made = Signature(protected, b"", key.kid, "").signed_bytes(over)
+            signatures.append(entry(protected, key.private.sign(made), covers))
+    return signatures
 
 
 def _write(path: Path, keys: Sequence[CardKey]) -> Sequence[CardKey]:

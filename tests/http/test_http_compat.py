@@ -56,7 +56,7 @@ async def test_an_echo_is_202_too(tmp_path):
 async def test_a_closed_prompt_is_409_and_a_bad_payload_422(tmp_path):
     refusals = iter(
         [
-            PromptNotOpen("the prompt was answered", facts={"prompt_id": PROMPT}),
+            PromptNotOpen("the prompt was answered", facts={"prompt_id": PROMPT, "accepted_message_id": "m"}),
             AnswerInvalid("1 field does not fit", problems=[Problem("/text", "why", "type")], facts={"prompt_id": PROMPT}),
         ]
     )
@@ -65,9 +65,7 @@ async def test_a_closed_prompt_is_409_and_a_bad_payload_422(tmp_path):
         raise next(refusals)
 
     async with tiny_host(tmp_path) as host, host.client(**DIALECT) as client:
-        story = await host.story()
-        await story.ask(PROMPT)
-        await story.answer(PROMPT, "m")
+        await (await host.story()).ask(PROMPT)
         host.runs.answer = refuse
         conflict = await client.post("/agents/box/messages:send", json=ANSWER)
         invalid = await client.post("/agents/box/messages:send", json=ANSWER)
