@@ -44,6 +44,15 @@ ANSWER_RESUME_S: Final = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),  # hitl-prompt/v1, AC-4: the bound is 1 s
     registry=REGISTRY,
 )
+WAITING: Final = Counter(
+    "sandboxd_waiting_total",
+    "Programs that wait for input which nobody is asked for (undetected, menu, secret); the log and the task have the line.",
+    ["why"],
+    registry=REGISTRY,
+)
+RECEIPTS: Final = Counter(
+    "sandboxd_receipts_total", "What became of typed answers, as far as the terminal tells.", ["word"], registry=REGISTRY
+)
 OUTPUT_DROPPED_BYTES: Final = Counter(
     "sandboxd_output_dropped_bytes_total", "Output that a cap dropped between the kept head and tail.", registry=REGISTRY
 )

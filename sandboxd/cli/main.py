@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "check": "Check config, policies, packs, or one request.",
     "conformance": "Drive any executor through the specs' scenarios.",
     "explain": "Say why a transcript's lines are questions, or not.",
+    "record": "Record a program's terminal for a bug report.",
     "card": "Show and verify an agent card, rotate the keys that sign it.",
     "tokens": "Make, list and revoke the tokens of clients.",
     "push": "List push notifications that were given up.",

@@ -1,29 +1,39 @@
 """Is the program asking something now?
 
-Pure, and without a clock: output and times go in, at most one piece of news a `poll` comes out, and `next_deadline` says when
-to ask again. A read costs an append; only when the terminal has been silent for a rule's settle time is the line rendered
-and matched. Only an unterminated last line can be a question.
+Pure, and without a clock: output, times and what the kernel says go in, at most one piece of news a `poll` comes out, and
+`next_deadline` says when to ask again. A read costs an append; only when the terminal has been silent for a settle time is
+the line rendered and judged. Without the kernel's word only an unterminated last line can be a question.
 
-A question is *standing* while the same words stand in the same row at the cursor. Once an answer was typed, that line is
-answered: its echo, or the unchanged line, is no new question; the same words in another row are.
+A question is *standing* while the same words stand in the same row at the cursor, or while the kernel says that somebody still
+waits: output alone then takes nothing back. Once an answer was typed, that line is answered: its echo, or the unchanged line,
+is no new question; the same words in another row are.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
-from sandboxd.detect.rule import Fit, Rule, fit
+from sandboxd.detect import shape
+from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
+from sandboxd.detect.judge import SETTLE_S, Finding, Past, judge
+from sandboxd.detect.rule import Rule
 from sandboxd.detect.terminal import Terminal, View
 from sandboxd.hitl.answer import AnswerForm
 
-# While output goes on, a look may catch a frame that is half-drawn. A question whose row the cursor has left is taken for gone
-# after a few looks, one whose row is being redrawn only after many; in silence one look is enough.
 _GONE: Final = 25
 _GONE_ROW: Final = 5
 _GOLDEN: Final = 0.618034  # looks at uneven times never keep step with an animation
+
+_UNREAD: Final = 3  # looks at which nobody reads, until a question is taken for over: a reader may be caught at work
+_LOOK_MIN_S: Final = 0.1
+_LOOK_MAX_S: Final = 2.0  # how often the kernel is asked about a terminal that stays silent
+STALL_S: Final = 2.0  # silence with a reader and no question that we know
+_COMEBACK_S: Final = 1.5
+_REMEMBERED: Final = 32
 
 
 @attrs.frozen
@@ -38,10 +48,23 @@ class Prompt:
 
 @attrs.frozen
 class Withdrawn:
-    """The question that was raised last is no longer at the live line."""
+    """The question that was raised last is no longer at the live line, or nobody waits for its answer any more."""
 
     text: str
     rule: str
+
+
+@attrs.frozen
+class Stalled:
+    """A program waits, and no line of text can be offered: a `menu`, or `undetected`: nothing that we know as a question."""
+
+    text: str
+    why: Literal["menu", "undetected"]
+    rule: str
+    evidence: Mapping[str, Any]
+
+
+News = Prompt | Withdrawn | Stalled
 
 
 @attrs.frozen
@@ -53,17 +76,38 @@ class _Raised:
 
 
 class Detector:
-    """One run's detector; its owner feeds it every read, and polls it when a deadline has come."""
+    """One run's detector; its owner feeds it every read, and polls it when a deadline has come.
 
-    def __init__(self, rules: Sequence[Rule], *, cols: int = 80, height: int = 24) -> None:
+    `witnessed`: the polls will bring the kernel's word, so that a line that has ended, or silence, is worth a look as well.
+    `by_shape`: a line that no pack knows may be a question for its looks; False: only the packs and the kernel are asked.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        *,
+        cols: int = 80,
+        height: int = 24,
+        witnessed: bool = False,
+        by_shape: bool = True,
+    ) -> None:
+        self.by_shape = by_shape
         self._rules = tuple(rules)
-        self._first_settle_s = min((rule.settle_s for rule in self._rules), default=0.0)
+        self._witnessed = witnessed
+        self._first_settle_s = min((SETTLE_S, *(rule.settle_s for rule in self._rules)))
         self._terminal = Terminal(cols, height)
         self._last_output_s = 0.0
         self._deadline: float | None = None
         self._raised: _Raised | None = None
         self._answered: View | None = None
-        self._gone = self._looks = 0
+        self._answered_text = ""
+        self._answers: deque[str] = deque(maxlen=_REMEMBERED)
+        self._left: deque[tuple[int, str]] = deque(maxlen=_REMEMBERED)  # questions that went away unanswered
+        self._was_secret = False
+        self._typed_to: Prompt | None = None  # what the last answer was for
+        self._again: Prompt | None = None  # a question whose answer was discarded, and that stands nowhere any more
+        self._stalled: tuple[int, str] | None = None
+        self._gone = self._looks = self._unread = 0
 
     def feed(self, data: bytes, now: float) -> None:
         """Output as it was read."""
@@ -72,31 +116,52 @@ class Detector:
         self._terminal.feed(data)
         self._last_output_s = now
         if self._raised is not None:
-            if self._deadline is None:  # not put off by more output: an endless stream must not keep a stale question open
-                self._deadline = now + self._raised.settle_s
-        elif self._rules and not data.endswith(b"\n"):
+            if self._deadline is None or (self._witnessed and self._deadline > now + self._raised.settle_s):
+                self._deadline = now + self._raised.settle_s  # not put off by more output: a stale question must not stay open
+        elif self._witnessed or ((self._rules or self.by_shape) and not data.endswith(b"\n")):
             self._deadline = now + self._first_settle_s
         else:
             self._deadline = None  # the line has ended, so nothing stands on it
 
     def typed(self, now: float) -> None:
         """An answer was typed: the line as it stands is answered."""
-        del now  # no rule needs it; the owner need not know that
-        self._answered = self._terminal.look()
+        view = self._terminal.look()
+        self._answered = view
+        raised = self._raised
+        self._answered_text = raised.prompt.text if raised is not None else view.line.rstrip() or view.above
+        self._answers.append(self._answered_text)
+        self._again, self._typed_to = None, None if raised is None else raised.prompt
+        if raised is not None:
+            self._was_secret = raised.prompt.form.kind == "secret"
         self._raised = None
-        self._deadline = None
+        self._deadline = now + self._first_settle_s if self._witnessed else None
+
+    def discarded(self, now: float) -> None:
+        """What was typed last was thrown away before the program read it: its question stands as it did."""
+        self._answered = None
+        self._again = self._typed_to
+        self._deadline = now + self._first_settle_s
 
     def next_deadline(self) -> float | None:
         """When to `poll` next; None: nothing is pending."""
         return self._deadline
 
-    def poll(self, now: float) -> Prompt | Withdrawn | None:
-        """The next piece of news, if its time has come."""
+    def poll(self, now: float, evidence: Evidence = NOTHING_KNOWN) -> News | None:
+        """The next piece of news, if its time has come; `evidence` is what the kernel says at this moment."""
         if self._deadline is None or now < self._deadline:
             return None
         self._deadline = None
         view = self._terminal.look()
-        return self._ask(view, now) if self._raised is None else self._check(self._raised, view, now)
+        if self._raised is None:
+            return self._ask(view, now, evidence)
+        if evidence.says_who_stopped:
+            return self._check_reader(self._raised, view, now, evidence)
+        return self._check(self._raised, view, now, evidence)
+
+    @property
+    def standing(self) -> Prompt | None:
+        """The question that is raised, if one is."""
+        return None if self._raised is None else self._raised.prompt
 
     @property
     def live_line(self) -> str:
@@ -107,39 +172,113 @@ class Detector:
         """The live line with what surrounds it."""
         return self._terminal.look()
 
-    def answered(self, found: Fit, view: View) -> bool:
-        """Whether the question that was found has been answered already."""
+    def answered(self, start: int, view: View, *, is_read: bool = False) -> bool:
+        """Whether the question that begins at `start` of the line has been answered already.
+
+        `is_read`: the kernel says that somebody waits again, so that what was added behind the answered words may ask.
+        """
         answered = self._answered
-        if answered is None or answered.row != view.row or not answered.line.strip():
+        if answered is None or answered.row != view.row:
             return False
         old = answered.line.rstrip()
-        return view.line.startswith(old) and found.start < len(old)
+        if not old:
+            return not view.line.strip() and view.above == answered.above
+        if not view.line.startswith(old) or start >= len(old):
+            return False
+        return not (is_read and shape.is_prompt(view.line[len(old) :]))
 
-    def _ask(self, view: View, now: float) -> Prompt | None:
-        found = fit(self._rules, view)
-        if found is None or self.answered(found, view):
+    def _judge(self, view: View, evidence: Evidence) -> Finding | None:
+        next_row = None if self._answered is None else self._answered.row + 1
+        past = Past(frozenset(self._answers), next_row, self._was_secret)
+        return judge(self._rules, view, evidence, past, by_shape=self.by_shape)
+
+    def _ask(self, view: View, now: float, evidence: Evidence) -> News | None:
+        finding = self._judge(view, evidence)
+        if finding is not None and self.answered(finding.start, view, is_read=evidence.reading is True):
+            finding = None
+        again, self._again = self._again, None
+        if finding is None and again is not None and evidence.reading is not False:
+            self._raised = _Raised(again, view.row, view.line.rstrip(), SETTLE_S)
+            self._look_again(now, evidence)
+            return again
+        if finding is None or finding.menu:
+            return self._stall(finding, view, now, evidence)
+        settle_s = finding.settle_s
+        if evidence.reading is None and (view.row, finding.text) in self._left:
+            settle_s = max(settle_s, _COMEBACK_S)
+        if now < self._last_output_s + settle_s:
+            self._deadline = self._last_output_s + settle_s
             return None
-        settled_s = self._last_output_s + found.rule.settle_s
-        if now < settled_s:
-            self._deadline = settled_s
-            return None
-        prompt = Prompt(view.line.rstrip(), found.form, found.rule.id, found.evidence)
-        self._raised = _Raised(prompt, view.row, view.line.rstrip(), found.rule.settle_s)
-        self._gone = 0
+        prompt = Prompt(finding.text, finding.form, finding.rule, finding.facts)
+        self._raised = _Raised(prompt, view.row, view.line.rstrip(), settle_s)
+        self._gone = self._unread = 0
+        self._look_again(now, evidence)
         return prompt
 
-    def _check(self, raised: _Raised, view: View, now: float) -> Withdrawn | None:
+    def _stall(self, finding: Finding | None, view: View, now: float, evidence: Evidence) -> Stalled | None:
+        self._look_again(now, evidence)
+        if not evidence.reading or evidence.is_idle:
+            return None
+        settle_s = STALL_S if finding is None else finding.settle_s
+        if now < self._last_output_s + settle_s:
+            self._deadline = min(self._last_output_s + settle_s, self._deadline or now + settle_s)
+            return None
+        text = finding.text if finding is not None else view.line.rstrip() or view.above
+        if self._stalled == (view.row, text):
+            return None
+        self._stalled = (view.row, text)
+        if finding is not None:
+            return Stalled(text, "menu", finding.rule, finding.facts)
+        return Stalled(text, "undetected", "", {"line": view.line.rstrip(), "unknown": view.unknown, **evidence.facts()})
+
+    def _look_again(self, now: float, evidence: Evidence) -> None:
+        """Who reads may change in silence, so the kernel is asked again, less and less often."""
+        if evidence.reading is not None:
+            silent_s = now - self._last_output_s
+            self._deadline = now + min(max(silent_s / 2, _LOOK_MIN_S), _LOOK_MAX_S)
+
+    def _check_reader(self, raised: _Raised, view: View, now: float, evidence: Evidence) -> Withdrawn | None:
+        self._look_again(now, evidence)
+        is_same = (view.row, view.line.rstrip()) == (raised.row, raised.line)
+        if not evidence.reading:
+            if is_same and self._judge(view, evidence) is not None:
+                return None  # what asks without being seen to wait is not taken back for that
+            self._unread += 1
+            if is_same and self._unread < _UNREAD:
+                self._deadline = now + _LOOK_MIN_S
+                return None
+            return self._withdraw(raised, now)
+        self._unread = 0
+        if is_same or now < self._last_output_s + SETTLE_S:
+            return None
+        finding = self._judge(view, evidence)
+        is_other = finding is not None and (
+            bool(finding.menu) or (finding.text != raised.prompt.text or view.row != raised.row)
+        )
+        return self._withdraw(raised, now) if is_other and self._is_asked_anew(view) else None
+
+    def _is_asked_anew(self, view: View) -> bool:
+        return (
+            view.full_screen or shape.is_prompt(view.line) or shape.is_bare_prompt(view.line) or bool(shape.menu_reason(view))
+        )
+
+    def _check(self, raised: _Raised, view: View, now: float, evidence: Evidence) -> Withdrawn | None:
         silent_s = self._last_output_s + raised.settle_s
-        if not view.unknown and view.row == raised.row and view.line.rstrip() == raised.line:
+        if not view.full_screen and view.row == raised.row and view.line.rstrip() == raised.line:
             self._gone = 0
+            self._look_again(now, evidence)
             if now < silent_s:
                 self._deadline = silent_s
             return None
-        self._gone += 1 if view.row == raised.row and not view.unknown else _GONE_ROW
+        self._gone += 1 if view.row == raised.row and not view.full_screen else _GONE_ROW
         if now < silent_s and self._gone < _GONE:
             self._looks += 1
             self._deadline = min(silent_s, now + raised.settle_s * (0.5 + self._looks * _GOLDEN % 1))
             return None
+        return self._withdraw(raised, now)
+
+    def _withdraw(self, raised: _Raised, now: float) -> Withdrawn:
         self._raised = None
+        self._left.append((raised.row, raised.prompt.text))
         self._deadline = max(now, self._last_output_s + self._first_settle_s)  # the next question may stand there already
         return Withdrawn(raised.prompt.text, raised.prompt.rule)

@@ -8,14 +8,14 @@ a pause would raise is named. Values only; reading the file and printing are the
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
 
-from sandboxd.detect.detector import Detector, Prompt, Withdrawn
+from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
+from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.rule import Rule, fit_one
 from sandboxd.detect.terminal import View
 from sandboxd.errors import LoadError, Problem
@@ -25,6 +25,36 @@ OUTPUT_MAX_BYTES: Final = 256 * 1024  # of raw output; the end is kept (dense pr
 _PAUSE: Final = re.compile(rb"[ ?:\])>.]+")
 _LONG_SILENCE_S: Final = 3600.0
 _PREFIXES_MAX: Final = 40
+TITLES: Final[Mapping[str, str]] = {
+    "generic.kernel": "A process waits for a line, and this is the line that it stands behind",
+    "generic.text": "The line looks like a question; the kernel does not say whether somebody waits",
+    "generic.menu": "Somebody waits for keys, which no line of text can answer",
+}
+
+
+@attrs.frozen
+class Truth:
+    """What the kernel said while a recording was made: `(seconds, canonical, echo)` and `(seconds, reading)` at each change."""
+
+    terminal: tuple[tuple[float, bool, bool], ...]
+    reading: tuple[tuple[float, bool], ...]
+    ends_at_s: float
+
+    def at(self, at_s: float) -> Evidence:
+        """The kernel's word at that time."""
+        modes = [entry for entry in self.terminal if entry[0] <= at_s]
+        reading = [entry for entry in self.reading if entry[0] <= at_s]
+        canonical, echo = modes[-1][1:] if modes else (None, None)
+        return Evidence(canonical=canonical, echo=echo, reading=reading[-1][1] if reading else None)
+
+
+def read_truth(document: Mapping[str, Any]) -> Truth:
+    """What `sandboxd record` writes beside a recording; `ValueError`, `LookupError` or `TypeError` when it is no such thing."""
+    return Truth(
+        tuple((float(at), bool(canonical), bool(echo)) for at, canonical, echo, *_ in document["tty_timeline"]),
+        tuple((float(at), bool(reading)) for at, reading in document["blocked_timeline"] if reading is not None),
+        float(document["duration"]),
+    )
 
 
 @attrs.frozen
@@ -74,48 +104,115 @@ class Near:
 
 
 @attrs.frozen
+class Happening:
+    """One thing that the daemon would have done: what it is, when (None: no times), and on what evidence.
+
+    `stalled`: somebody waits, and no line of text can be offered; `kind` is then `menu` or `undetected`.
+    """
+
+    at_s: float | None
+    event: Literal["raised", "withdrawn", "answered", "stalled"]
+    line: str
+    kind: str
+    rule: str
+    evidence: Mapping[str, Any]
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether one typed line can answer it."""
+        return self.event != "stalled"
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether it asks for something that is hidden."""
+        return self.kind == "secret"
+
+
+@attrs.frozen
 class Explanation:
     """Everything that was raised, and how it stands at the end."""
 
     fired: tuple[Fired, ...]
+    happenings: tuple[Happening, ...]
     view: View
     near: tuple[Near, ...]
     has_times: bool
     dropped_bytes: int = 0
 
 
-def explain(rules: Sequence[Rule], data: bytes) -> Explanation:
-    """Replay a transcript, an asciicast or raw bytes; `LoadError` when it says that it is an asciicast and is none."""
-    recording = read_recording(data)
-    detector = Detector(rules, cols=recording.cols, height=recording.height)
-    titles = {rule.id: rule.title for rule in rules}
-    fired: list[Fired] = []
-    offset, line_number = 0, 1
+def explain(rules: Sequence[Rule], data: bytes, truth: Truth | None = None) -> Explanation:
+    """Replay a transcript, an asciicast or raw bytes; `LoadError` when it says that it is an asciicast and is none.
 
-    def listen(until_s: float) -> None:
-        while (deadline := detector.next_deadline()) is not None and deadline <= until_s:
-            match detector.poll(deadline):
-                case Prompt(text, form, rule, evidence):
-                    at_s = deadline if recording.has_times else None
-                    fired.append(Fired(offset, line_number, at_s, rule, titles[rule], text, form, evidence))
+    `truth`: what the kernel said while it was recorded.
+    """
+    recording = read_recording(data)
+    replay = _Replay(rules, recording, truth)
+    replay.run()
+    view = replay.detector.view()
+    near = tuple(_near(rules, replay.detector, view))
+    dropped = recording.dropped_bytes
+    return Explanation(tuple(replay.fired), tuple(replay.happenings), view, near, recording.has_times, dropped)
+
+
+class _Replay:
+    """Feeds a recording to a detector, and writes down what that says."""
+
+    def __init__(self, rules: Sequence[Rule], recording: Recording, truth: Truth | None) -> None:
+        # Where no times are known, each word's end is taken for a pause, and only a pack's word is then worth anything.
+        self.detector = Detector(
+            rules,
+            cols=recording.cols,
+            height=recording.height,
+            witnessed=truth is not None and recording.has_times,
+            by_shape=recording.has_times,
+        )
+        self.fired: list[Fired] = []
+        self.happenings: list[Happening] = []
+        self._recording = recording
+        self._truth = truth if recording.has_times else None
+        self._titles = {**TITLES, **{rule.id: rule.title for rule in rules}}
+        self._offset, self._line_number = 0, 1
+
+    def run(self) -> None:
+        pieces = self._recording.pieces
+        for number, piece in enumerate(pieces, 1):
+            self._listen(piece.at_s)
+            if piece.is_typed:
+                self._typed(piece.at_s)
+                continue
+            if number == len(pieces):
+                self.detector.by_shape = True
+            self.detector.feed(piece.data, piece.at_s)
+            self._offset += len(piece.data)
+            self._line_number += piece.data.count(b"\n")
+        ends_at_s = pieces[-1].at_s if pieces else 0.0
+        self._listen(max(ends_at_s, self._truth.ends_at_s) if self._truth else ends_at_s + _LONG_SILENCE_S)
+
+    def _listen(self, until_s: float) -> None:
+        while (deadline := self.detector.next_deadline()) is not None and deadline <= until_s:
+            evidence = self._truth.at(deadline) if self._truth else NOTHING_KNOWN
+            news = self.detector.poll(deadline, evidence)
+            at_s = deadline if self._recording.has_times else None
+            match news:
+                case Prompt(text, form, rule, facts):
+                    title = self._titles.get(rule, rule)
+                    self.fired.append(Fired(self._offset, self._line_number, at_s, rule, title, text, form, facts))
+                    self.happenings.append(Happening(at_s, "raised", text, form.kind, rule, facts))
                 case Withdrawn():
-                    fired[-1] = attrs.evolve(fired[-1], end="withdrawn")
+                    self._end("withdrawn", at_s)
+                case Stalled(text, why, rule, facts):
+                    self.happenings.append(Happening(at_s, "stalled", text, why, rule, facts))
                 case None:
                     pass
 
-    for piece in recording.pieces:
-        listen(piece.at_s)
-        if piece.is_typed:
-            if fired and fired[-1].end == "standing":
-                fired[-1] = attrs.evolve(fired[-1], end="answered")
-            detector.typed(piece.at_s)
-            continue
-        detector.feed(piece.data, piece.at_s)
-        offset += len(piece.data)
-        line_number += piece.data.count(b"\n")
-    listen(math.inf)
-    view = detector.view()
-    return Explanation(tuple(fired), view, tuple(_near(rules, detector, view)), recording.has_times, recording.dropped_bytes)
+    def _typed(self, at_s: float) -> None:
+        if self.fired and self.fired[-1].end == "standing":
+            self._end("answered", at_s)
+        self.detector.typed(at_s)
+
+    def _end(self, end: Literal["withdrawn", "answered"], at_s: float | None) -> None:
+        fired = self.fired[-1] = attrs.evolve(self.fired[-1], end=end)
+        self.happenings.append(Happening(at_s, end, fired.text, fired.form.kind, fired.rule, fired.evidence))
 
 
 def read_recording(data: bytes) -> Recording:
@@ -181,7 +278,7 @@ def _near(rules: Sequence[Rule], detector: Detector, view: View) -> Iterator[Nea
     for rule in rules:
         found = fit_one(rule, view)
         if found is not None:
-            if detector.answered(found, view):
+            if detector.answered(found.start, view):
                 yield Near(rule.id, "fits, but the line has been answered already")
             elif winner:
                 yield Near(rule.id, f"fits too, but rule {winner} comes first")

@@ -20,13 +20,15 @@ import attrs
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
-from sandboxd.detect.detector import Detector, Prompt
+from sandboxd.detect.detector import Detector, Prompt, Stalled
+from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.pattern import PatternRefused, compile_pattern
 from sandboxd.detect.rule import AnswerTemplate, Asks, ChoiceTemplate, Rule, holes
 from sandboxd.errors import LoadError, Problem
 
 SETTLE_MIN_S: Final = 0.02
 SETTLE_MAX_S: Final = 10.0
+_LOOKS_MAX: Final = 16
 
 
 @attrs.frozen
@@ -95,31 +97,52 @@ def check_examples(packs: Sequence[Pack]) -> tuple[Problem, ...]:
             at = f"{pack.name}: rule {rule.id}: examples"
             if rule.id in active:
                 for number, example in enumerate(rule.asks, 1):
-                    why = _why_not(rule, example, ask(rules, example.data))
+                    why = _why_not(rule, example, _news(rules, rule, example))
                     problems += [Problem(f"{at}.asks[{number}]", why)] if why else []
-            for number, data in enumerate(rule.silent, 1):
-                prompt = ask(rules, data)
+            for number, example in enumerate(rule.silent, 1):
+                prompt = ask(rules, example.data, _evidence(example))
                 if prompt is not None:
                     problems.append(Problem(f"{at}.silent[{number}]", f"rule {prompt.rule} takes it for a question"))
     return tuple(problems)
 
 
-def ask(rules: Sequence[Rule], data: str) -> Prompt | None:
-    """What a detector raises when these bytes arrive and silence follows."""
-    detector = Detector(rules)
+def ask(rules: Sequence[Rule], data: str, evidence: Evidence = NOTHING_KNOWN) -> Prompt | None:
+    """What these rules raise when these bytes arrive and silence follows."""
+    news = _listen(Detector(rules, by_shape=False), data, evidence)
+    return news if isinstance(news, Prompt) else None
+
+
+def _listen(detector: Detector, data: str, evidence: Evidence) -> Prompt | Stalled | None:
     detector.feed(data.encode(), 0.0)
-    while (deadline := detector.next_deadline()) is not None:
-        news = detector.poll(deadline)
-        if isinstance(news, Prompt):
+    for _ in range(_LOOKS_MAX):  # with the kernel's word a detector never stops looking
+        deadline = detector.next_deadline()
+        if deadline is None:
+            break
+        news = detector.poll(deadline, evidence)
+        if isinstance(news, Prompt | Stalled):
             return news
     return None
 
 
-def _why_not(rule: Rule, example: Asks, prompt: Prompt | None) -> str:
-    if prompt is None:
+def _news(rules: Sequence[Rule], rule: Rule, example: Asks) -> Prompt | Stalled | None:
+    evidence = _evidence(example)
+    if rule.answer.kind == "menu":  # noticed only where somebody reads
+        return _listen(Detector(rules, by_shape=False), example.data, attrs.evolve(evidence, reading=True))
+    return ask(rules, example.data, evidence)
+
+
+def _evidence(example: Asks) -> Evidence:
+    return Evidence() if example.echo is None else Evidence(canonical=True, echo=example.echo)
+
+
+def _why_not(rule: Rule, example: Asks, prompt: Prompt | Stalled | None) -> str:
+    is_menu = rule.answer.kind == "menu"
+    if prompt is None or (isinstance(prompt, Stalled) and not is_menu):
         return "no rule takes it for a question"
     if prompt.rule != rule.id:
         return f"rule {prompt.rule}, which comes first, takes it"
+    if isinstance(prompt, Stalled):
+        return ""
     choices = tuple(choice.text for choice in prompt.form.choices)
     if example.choices is not None and choices != example.choices:
         return f"the answers are {list(choices)}, not {list(example.choices)}"
@@ -149,6 +172,12 @@ def _rule(table: Mapping[str, Any], at: str) -> tuple[Rule | None, list[Problem]
             for hole, key in holes(answer).items()
             if hole not in groups
         ]
+    if table.get("single-key", False):
+        problems += [
+            Problem(f"{at}: answer.choices", f"`{choice.text}` is no single key")
+            for choice in answer.choices
+            if len(choice.text) > 1 and not choice.text.startswith("{")
+        ]
     if problems:
         return None, problems
     examples = table["examples"]
@@ -159,8 +188,11 @@ def _rule(table: Mapping[str, Any], at: str) -> tuple[Rule | None, list[Problem]
         above=patterns.get("above"),
         settle_s=settle_s,
         answer=answer,
+        echo=table.get("echo"),
+        single_key=table.get("single-key", False),
+        polls=table.get("polls", False),
         asks=tuple(_asks(example) for example in examples["asks"]),
-        silent=tuple(examples["silent"]),
+        silent=tuple(_asks(example) for example in examples["silent"]),
     ), []
 
 
@@ -172,8 +204,8 @@ def _answer(table: Mapping[str, Any], at: str) -> tuple[AnswerTemplate, list[Pro
         problems.append(Problem(f"{at}: answer.choices-in", "cannot stand beside `choices`"))
     if kind in ("yes_no", "choice") and not names_choices:
         problems.append(Problem(f"{at}: answer.choices", f"required with kind `{kind}` (or `choices-in`)"))
-    if kind == "press_enter":
-        problems += [Problem(f"{at}: answer.{key}", "has no meaning with kind `press_enter`") for key in table if key != "kind"]
+    if kind in ("press_enter", "secret", "menu"):
+        problems += [Problem(f"{at}: answer.{key}", f"has no meaning with kind `{kind}`") for key in table if key != "kind"]
     if "titles" in table and "choices-in" not in table:
         problems.append(Problem(f"{at}: answer.titles", "only goes with `choices-in`"))
     if table.get("default") == "capital" and not names_choices:
@@ -194,7 +226,7 @@ def _asks(example: str | Mapping[str, Any]) -> Asks:
     if isinstance(example, str):
         return Asks(example)
     choices = example.get("choices")
-    return Asks(example["text"], None if choices is None else tuple(choices), example.get("default"))
+    return Asks(example["text"], None if choices is None else tuple(choices), example.get("default"), example.get("echo"))
 
 
 def _seconds(text: str) -> float:

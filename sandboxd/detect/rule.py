@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.pattern import TEXT_MAX_CHARS
 from sandboxd.detect.terminal import View
 from sandboxd.hitl.answer import AnswerForm, Choice, Kind
@@ -47,16 +48,22 @@ class AnswerTemplate:
 
 @attrs.frozen
 class Asks:
-    """An example that must raise this rule's prompt; `choices` and `default` None: not told."""
+    """An example that must raise this rule's prompt; `choices`, `default` and `echo` None: not told."""
 
     data: str
     choices: tuple[str, ...] | None = None
     default: str | None = None
+    echo: bool | None = None
 
 
 @attrs.frozen
 class Rule:
-    """One way to recognise a question. `settle_s`: how long the terminal must stay silent, in seconds."""
+    """One way to recognise a question. `settle_s`: how long the terminal must stay silent, in seconds.
+
+    `echo`: what the kernel must say of the terminal's echo in line mode, if it says anything. `single_key`: the program takes
+    one key, so that Enter is not typed. `polls`: it asks without ever waiting in the kernel, so that "nobody reads" is no
+    objection.
+    """
 
     id: str
     title: str
@@ -64,8 +71,11 @@ class Rule:
     answer: AnswerTemplate
     above: re.Pattern[str] | None = None
     settle_s: float = 0.2
+    echo: bool | None = None
+    single_key: bool = False
+    polls: bool = False
     asks: tuple[Asks, ...] = ()
-    silent: tuple[str, ...] = ()
+    silent: tuple[Asks, ...] = ()
 
 
 @attrs.frozen
@@ -78,32 +88,34 @@ class Fit:
     evidence: Mapping[str, Any]
 
 
-def fit(rules: Sequence[Rule], view: View) -> Fit | None:
+def fit(rules: Sequence[Rule], view: View, evidence: Evidence = NOTHING_KNOWN) -> Fit | None:
     """The first rule that fits; None too where the live line is not known."""
     if view.unknown or not view.line.strip():
         return None
     for rule in rules:
-        found = fit_one(rule, view)
+        found = fit_one(rule, view, evidence)
         if found is not None:
             return found
     return None
 
 
-def fit_one(rule: Rule, view: View) -> Fit | None:
-    """Whether this rule fits the line."""
+def fit_one(rule: Rule, view: View, evidence: Evidence = NOTHING_KNOWN) -> Fit | None:
+    """Whether this rule fits the line, and the terminal's echo as far as that is known."""
+    if rule.echo is not None and evidence.hides_typing is rule.echo:
+        return None
     line, dropped = _window(view.line)
     match = rule.line.search(line)
     if match is None:
         return None
-    evidence: dict[str, Any] = {"line": view.line.rstrip(), "settle_s": rule.settle_s}
+    facts: dict[str, Any] = {"line": view.line.rstrip(), "settle_s": rule.settle_s}
     if rule.above is not None:
         above, _ = _window(view.above)
         if rule.above.search(above) is None:
             return None
-        evidence["above"] = view.above
+        facts["above"] = view.above
     if view.is_cut:
-        evidence["is_cut"] = True
-    return Fit(rule, answer_form(rule.answer, match), match.start() + dropped, evidence)
+        facts["is_cut"] = True
+    return Fit(rule, attrs.evolve(answer_form(rule.answer, match), single_key=rule.single_key), match.start() + dropped, facts)
 
 
 def _window(line: str) -> tuple[str, int]:

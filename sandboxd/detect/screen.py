@@ -73,6 +73,7 @@ class Screen:
         self._height = max(2, height)
         self.place = Place()
         self.is_alternate = False
+        self.hides_cursor = self.brackets_paste = False
         self._main: Place | None = None  # the main screen, while the alternate one is shown
         self._saved: Place | None = None
         self._wraps = True
@@ -80,6 +81,11 @@ class Screen:
         self._is_blank = True  # nothing was written since the screen was cleared
         self._is_home = False  # the last move was to the upper left corner
         self._last = ""
+
+    @property
+    def is_on_fresh_row(self) -> bool:
+        """Whether the cursor, lost as it is, has gone to a new row since it was moved."""
+        return self.place.newlines_to_bottom < self._height
 
     def restart(self, *, is_same_row: bool, is_alternate: bool, is_cut: bool) -> None:
         """Output was dropped: begin anew with an empty row, in the cursor's row or below all that was known."""
@@ -338,6 +344,6 @@ class Screen:
     def reset(self) -> None:
         """As at the start (RIS), further down."""
         self.place = Place(first=self.place.first + len(self.place.rows))
-        self.is_alternate = False
+        self.is_alternate = self.hides_cursor = self.brackets_paste = False
         self._main = self._saved = None
         self._wraps = self._is_blank = self._is_top_known = True

@@ -36,15 +36,20 @@ _TOKEN: Final = re.compile(
 _PRIVATE_MODE: Final = re.compile(rb"\x1b\[\?([0-9;]{1,60})([hl])")
 _PRIVATE_MODE_MAX: Final = 64
 _ALTERNATE: Final = frozenset({"47", "1047", "1049"})
+_CURSOR: Final = "25"
+_PASTE: Final = "2004"
+_ROWS_SHOWN: Final = 16  # above and below: as far as a menu reaches that a person can take in
 
 
 @attrs.frozen
 class View:
     """The live line and what surrounds it.
 
-    `line`: as printed, one blank at its end where there were several; empty when `unknown` says why it cannot be told.
-    `row`: the number of the row that the line begins in; it tells the same words in another place. `is_cut`: the line is
-    longer than the cap and only its end is here.
+    `line`: as printed, one blank at its end where there were several; empty when `unknown` says why it cannot be told. With
+    text below the cursor, or a line editor that goes on below a full screen, it is known and only weak. `row`: the number of
+    the row that the line begins in; it tells the same words in another place. `is_cut`: the line is longer than the cap and
+    only its end is here. `rows`: the rows above, nearest last, wrapped ones apart and blank ones kept; `below`: the ones below
+    that are not blank. `edits`: bracketed paste is on, as line editors have it while they read. `hides_cursor`: as menus do.
     """
 
     line: str = ""
@@ -52,6 +57,11 @@ class View:
     row: int = 0
     is_cut: bool = False
     unknown: str = ""
+    rows: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    edits: bool = False
+    hides_cursor: bool = False
+    full_screen: bool = False
 
 
 class Terminal:
@@ -88,8 +98,11 @@ class Terminal:
             self._has_dropped_newline = self._pending.find(b"\n", 0, count) >= 0
         if self._pending.find(b"?", 0, count + 2) >= 0:  # one character is found six times as fast as ESC [ ?
             for found in _PRIVATE_MODE.finditer(self._pending, 0, count + _PRIVATE_MODE_MAX):
-                if found.start() < count and _ALTERNATE & set(found[1].decode().split(";")):
-                    self._is_alternate = found[2] == b"h"
+                if found.start() < count:
+                    modes, is_on = found[1].decode().split(";"), found[2] == b"h"
+                    if _ALTERNATE & set(modes):
+                        self._is_alternate = is_on
+                    _flags(self._screen, modes, is_on)
         del self._pending[:count]
 
     def _begin_anew(self) -> None:
@@ -131,14 +144,15 @@ def _view(screen: Screen) -> View:
         last += 1
     rows = place.rows[first : last + 1]
     number = place.first + first
+    blank = View(row=number, edits=screen.brackets_paste, hides_cursor=screen.hides_cursor)
     if screen.is_alternate:
-        return View(row=number, unknown="the alternate screen is shown")
-    if place.is_lost:
-        return View(row=number, unknown="the cursor was moved to a row of its own")
+        return attrs.evolve(blank, unknown="the alternate screen is shown", full_screen=True)
+    lost = "the cursor was moved to a row of its own" if place.is_lost else ""
+    if lost and not (screen.is_on_fresh_row and screen.brackets_paste):
+        return attrs.evolve(blank, unknown=lost, full_screen=True)
     if any(row.is_stale for row in rows):
-        return View(row=number, unknown="the cursor was moved up to a row that is not known")
-    if any(row.text.strip() for row in place.rows[last + 1 :]):
-        return View(row=number, unknown="something stands below the cursor's line")
+        return attrs.evolve(blank, unknown="the cursor was moved up to a row that is not known")
+    below = tuple(row.text.rstrip() for row in place.rows[last + 1 : last + 1 + 4 * _ROWS_SHOWN] if row.text.strip())
     line = "".join(row.text for row in rows)
     if place.at == last and place.column > len(place.row.cells):
         line += " "  # the cursor was moved past the text, as inquirer does
@@ -147,7 +161,15 @@ def _view(screen: Screen) -> View:
     is_cut = rows[0].is_cut or len(line) > LINE_MAX_CHARS
     if is_cut:
         line = "…" + line[-(LINE_MAX_CHARS - 1) :]
-    return View(line, _above(screen, first), number, is_cut)
+    return attrs.evolve(
+        blank,
+        line=line,
+        above=_above(screen, first),
+        is_cut=is_cut,
+        unknown=lost or ("something stands below the cursor's line" if below else ""),
+        rows=tuple("" if row.is_stale else row.text.rstrip() for row in place.rows[max(0, first - _ROWS_SHOWN) : first]),
+        below=below[:_ROWS_SHOWN],
+    )
 
 
 def _above(screen: Screen, stop: int) -> str:
@@ -265,7 +287,16 @@ def _move(screen: Screen, final: str, count: int, second: int) -> None:
             pass  # colours, reports, tab stops
 
 
+def _flags(screen: Screen, modes: list[str], is_on: bool) -> None:
+    """What needs no rendering, and so survives output that was dropped unread."""
+    if _CURSOR in modes:
+        screen.hides_cursor = not is_on
+    if _PASTE in modes:
+        screen.brackets_paste = is_on
+
+
 def _private_modes(screen: Screen, modes: list[str], is_on: bool) -> None:
+    _flags(screen, modes, is_on)
     for mode in modes:
         if mode in _ALTERNATE:
             screen.set_alternate(is_on)

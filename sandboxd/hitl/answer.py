@@ -21,7 +21,11 @@ CANONICAL_MAX_BYTES: Final = 4095  # termios(3), canonical mode: a line is 4,096
 
 FOREIGN_ID: Final = "urn:sandboxd:policy-schema:v1"
 
-Kind = Literal["yes_no", "choice", "free_text", "press_enter", "secret", "repl", "shell"]
+# `menu` names what no line of text can answer (arrow keys, a full screen): it is noticed, and never offered.
+Kind = Literal["yes_no", "choice", "free_text", "press_enter", "secret", "repl", "shell", "menu"]
+
+Enter = Literal["LF", "CR", "none"]
+_ENTERS: Final[Mapping[Enter, bytes]] = {"LF": b"\n", "CR": b"\r", "none": b""}
 
 
 @attrs.frozen
@@ -34,18 +38,23 @@ class Choice:
 
 @attrs.frozen
 class AnswerForm:
-    """What kind of question it is, the texts that surely answer it, and the one that an empty line means."""
+    """What kind of question it is, the texts that surely answer it, and the one that an empty line means.
+
+    `single_key`: the program takes one key, and an Enter behind it would answer its next question.
+    """
 
     kind: Kind = "free_text"
     choices: tuple[Choice, ...] = ()
     default: str | None = None
+    single_key: bool = False
 
 
 @attrs.frozen
 class Keystrokes:
-    """Exactly the bytes that are typed, the Enter at their end included; shown as their count alone."""
+    """Exactly the bytes that are typed, the Enter at their end included; shown as their count alone. `enter`: which it is."""
 
     data: bytes = attrs.field(repr=lambda data: f"<{len(data)} bytes>")
+    enter: Enter = "LF"
 
 
 def response_schema(form: AnswerForm, foreign: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -53,7 +62,9 @@ def response_schema(form: AnswerForm, foreign: Mapping[str, Any] | None = None) 
 
     `foreign`: what an operator asks of the text besides. With an `$id`, so that its references stay within it.
     """
-    text: dict[str, Any] = {"type": "string", "maxLength": TEXT_MAX_BYTES}
+    text: dict[str, Any] = {"type": "string", "maxLength": 1 if form.single_key else TEXT_MAX_BYTES}
+    if form.kind == "secret":
+        text["writeOnly"] = True  # a form then hides what is typed, and nothing that was answered is shown again
     if form.choices:
         text["anyOf"] = [{"const": choice.text, "title": _title(choice, form)} for choice in form.choices]
         text["anyOf"].append({"type": "string"})
@@ -119,16 +130,25 @@ def explain(error: ValidationError) -> list[Problem]:
             return [Problem(pointer, f"does not fit `{keyword}`", str(keyword))]
 
 
-def keystrokes(text: str, *, canonical: bool) -> Keystrokes | Problem:
+def keystrokes(text: str, *, canonical: bool, single_key: bool = False) -> Keystrokes | Problem:
     """The bytes for a checked text: the text and one Enter, LF where the tty is canonical, CR where it is raw.
 
-    A text that the line discipline would cut is a problem, never cut.
+    With `single_key` the key alone; an empty text is the Enter key then. A text that the line discipline would cut is a
+    problem, never cut.
     """
     encoded = text.encode()
     if canonical and len(encoded) > CANONICAL_MAX_BYTES:
         why = f"{len(encoded)} bytes, but the terminal's line mode delivers at most {CANONICAL_MAX_BYTES} and drops the rest"
         return Problem("/text", why, "maxLength")
-    return Keystrokes(encoded + (b"\n" if canonical else b"\r"))
+    enter = enter_for(canonical=canonical)
+    return Keystrokes(
+        encoded if single_key and encoded else encoded + _ENTERS[enter], "none" if single_key and encoded else enter
+    )
+
+
+def enter_for(*, canonical: bool) -> Enter:
+    """Which end of the line the terminal takes for the Enter key."""
+    return "LF" if canonical else "CR"
 
 
 def _title(choice: Choice, form: AnswerForm) -> str:

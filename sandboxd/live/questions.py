@@ -17,17 +17,21 @@ import trio
 from sandboxd import logs, metrics
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.a2a.wire import rfc3339
-from sandboxd.detect.detector import Detector, Prompt, Withdrawn
+from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
+from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen
-from sandboxd.hitl.answer import check, keystrokes, options, response_schema
+from sandboxd.hitl.answer import check, enter_for, keystrokes, options, response_schema
 from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
 from sandboxd.live import terminal
 from sandboxd.live.binding import Binding
 from sandboxd.live.clock import Clock
+from sandboxd.live.receipt import Receipt, Word
 from sandboxd.live.recorder import Recorder, Ticket
+from sandboxd.live.veil import Veil, without_secret
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
-from sandboxd.tasks.events import Answered, Asked, Closed
+from sandboxd.runner.witness import Witness
+from sandboxd.tasks.events import Answered, Asked, Closed, Notice, Noticed
 
 _log = logs.logger(__name__)
 
@@ -54,6 +58,7 @@ class Questions:
         clock: Clock,
         *,
         ends_at: datetime,
+        witness: Witness | None = None,
     ) -> None:
         assert process.terminal_fd is not None
         self._process = process
@@ -68,25 +73,48 @@ class Questions:
         self._asked = 0
         self._misfits = 0  # answers to the open prompt that did not fit
         self._is_over = False
+        self._witness = witness
+        self._veil = Veil()
+        self._receipt: Receipt | None = None
+        terminal.tell_flushes(self._fd)
         self._fed = trio.Event()
         self.expired = trio.Event()  # a prompt's own limit passed, and the policy says that this fails the task
         self.overrun = trio.Event()  # the program asked more often than the policy allows
+        self.refused = trio.Event()  # it asked for a secret, and the policy says that this fails the task
         self.given_up = trio.Event()  # more answers to one prompt did not fit than the policy allows
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
 
-    def feed(self, data: bytes) -> None:
-        """Take in output as it was read."""
-        self._detector.feed(data, trio.current_time())
+    def feed(self, data: bytes) -> bytes:
+        """Take in output as it was read; what of it may be kept comes back, now or with the next `rest`."""
+        now = trio.current_time()
+        data = self._veil.cover(data, now)
+        self._detector.feed(data, now)
         self._wake()
+        return data
+
+    def rest(self) -> bytes:
+        """Output that was held back as it might have been the beginning of a secret."""
+        data = self._veil.rest()
+        if data:
+            self._detector.feed(data, trio.current_time())
+            self._wake()
+        return data
+
+    def happened(self, word: int) -> None:
+        """What the terminal tells beside its output."""
+        if self._receipt is not None and terminal.is_flush(word):
+            self._told(self._receipt.flushed())
 
     async def watch(self, flush: Any) -> None:
         """Raise, withdraw and expire prompts until the run ends; `flush` records the output that came before a question."""
         while not self._is_over:
             now = trio.current_time()
             self._expire(now)
-            match self._detector.poll(now):
+            if self._receipt is not None and now >= self._receipt.next_at:
+                self._told(self._receipt.sample(self._fd, now))
+            match self._detector.poll(now, self._evidence(now)):
                 case Prompt() as prompt:
                     flush()
                     self._raise(prompt, now)
@@ -94,8 +122,12 @@ class Questions:
                 case Withdrawn():
                     self._withdraw()
                     continue
+                case Stalled() as stalled:
+                    flush()
+                    self._stalled(stalled)
+                    continue
             expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
-            deadlines = [self._detector.next_deadline(), expires_at]
+            deadlines = [self._detector.next_deadline(), expires_at, self._receipt.next_at if self._receipt else None]
             wake_at = min((moment for moment in deadlines if moment is not None), default=float("inf"))
             with trio.move_on_at(wake_at):
                 await self._fed.wait()
@@ -121,7 +153,8 @@ class Questions:
         problems = check(response_schema(binding.prompt.form), response.payload) or misfits
         if problems:
             raise self._misfit(binding, problems)
-        keys = keystrokes(response.payload["text"], canonical=terminal.is_canonical(self._fd))
+        form, text = binding.prompt.form, response.payload["text"]
+        keys = keystrokes(text, canonical=terminal.is_canonical(self._fd), single_key=form.single_key)
         if isinstance(keys, Problem):
             raise self._misfit(binding, (keys,))
         if not self._process.is_alive():
@@ -130,7 +163,11 @@ class Questions:
         if terminal.is_closed(self._fd):
             self._give_up(binding, "The program closed its terminal, so no answer can reach it.")
             raise self.not_open(response.prompt_id)
+        was_read = self._witness is not None and self._witness.look().reading is True
         binding.claim()
+        if form.kind == "secret":
+            message = without_secret(message, response.prompt_id)
+            self._veil.add(text, trio.current_time())
         typed = terminal.type_now(self._fd, keys.data)
         if typed == 0 and self._process.is_alive():
             binding.settle(typed=False)
@@ -145,7 +182,8 @@ class Questions:
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())
-        ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal))
+        ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal, keys.enter))
+        self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
         accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
@@ -165,6 +203,8 @@ class Questions:
 
     def close(self) -> None:
         """No answer can be typed and no question raised any more: the run ends."""
+        if self._receipt is not None and not self._is_over:  # a program may read its last answer and end before the next look
+            self._told(self._receipt.sample(self._fd, trio.current_time()))
         self._is_over = True
         if self._binding:
             self._binding.close()
@@ -193,6 +233,9 @@ class Questions:
         text = plain_text(prompt.text)
         if not text or not self._process.is_alive():
             return
+        if prompt.form.kind == "secret" and self._rules.secrets != "relay":
+            self._withhold(prompt, text)
+            return
         if self._asked >= self._rules.max_prompts:
             self.overrun.set()
             return
@@ -206,9 +249,66 @@ class Questions:
         if self._binding:
             self._binding.close()
         self._binding = Binding(envelope, prompt, now, expires_at)
-        self._recorder.record(Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), _facts(prompt)))
+        self._recorder.record(Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), self._facts(prompt)))
         metrics.PROMPTS.labels(rule=prompt.rule).inc()
         _log.info("asked", task=self._recorder.view.task_id, prompt=envelope.prompt_id, rule=prompt.rule)
+
+    def _evidence(self, now: float) -> Evidence:
+        """What the kernel says, asked only when the detector will listen."""
+        deadline = self._detector.next_deadline()
+        if self._witness is None or deadline is None or now < deadline:
+            return NOTHING_KNOWN
+        return self._witness.look()
+
+    def _facts(self, prompt: Prompt) -> Mapping[str, Any]:
+        form = prompt.form
+        enter = "none" if form.single_key else enter_for(canonical=terminal.is_canonical(self._fd))
+        facts: dict[str, Any] = {"kind": form.kind, "rule": prompt.rule, "enter": enter, "evidence": dict(prompt.evidence)}
+        if form.choices:
+            facts["choices"] = [{"text": choice.text, "title": choice.title} for choice in form.choices]
+        if form.default is not None:
+            facts["default"] = form.default
+        return facts
+
+    def _withhold(self, prompt: Prompt, text: str) -> None:
+        metrics.WAITING.labels(why="secret").inc()
+        summary = "The program asks for a secret, which its policy does not relay."
+        facts = {"kind": "secret", "rule": prompt.rule, "evidence": dict(prompt.evidence)}
+        self._notice("secret-withheld", text, summary, facts)
+        if self._rules.secrets == "fail":
+            self.refused.set()
+
+    def _stalled(self, stalled: Stalled) -> None:
+        metrics.WAITING.labels(why=stalled.why).inc()
+        facts = {"rule": stalled.rule, "evidence": dict(stalled.evidence)}
+        if stalled.why == "menu":
+            summary = "The program waits for keys, which no line of text can answer."
+            self._notice("waiting-menu", plain_text(stalled.text), summary, facts)
+            return
+        summary = "A process waits for input, and nothing on its terminal is a question that is known here."
+        self._notice("waiting-undetected", plain_text(stalled.text), summary, facts)
+
+    def _told(self, word: Word) -> None:
+        receipt = self._receipt
+        if receipt is None or word == "unread":
+            return
+        self._receipt = None
+        metrics.RECEIPTS.labels(word=word).inc()
+        facts = {"prompt_id": receipt.prompt_id}
+        if word == "consumed":
+            self._notice("answer-consumed", "", "The program has read the answer.", facts)
+        elif word == "discarded":
+            summary = "The program threw away the answer before it read it; its question is raised anew."
+            self._notice("answer-discarded", "", summary, facts)
+            self._detector.discarded(trio.current_time())
+            self._wake()
+
+    def _notice(self, what: Notice, line: str, summary: str, facts: Mapping[str, Any]) -> None:
+        task_id = self._recorder.view.task_id
+        log = _log.info if what.startswith("answer") else _log.warning
+        log(what, task=task_id, line=line)
+        if self._recorder.view.state is TaskState.WORKING and not self._is_over:  # a status that asks is not written over
+            self._recorder.record(Noticed(self._clock.now(), str(uuid.uuid4()), what, line, summary, facts))
 
     def _withdraw(self) -> None:
         binding = self._binding
@@ -235,16 +335,6 @@ class Questions:
     def _wake(self) -> None:
         self._fed.set()
         self._fed = trio.Event()
-
-
-def _facts(prompt: Prompt) -> Mapping[str, Any]:
-    form = prompt.form
-    facts: dict[str, Any] = {"kind": form.kind, "rule": prompt.rule, "evidence": dict(prompt.evidence)}
-    if form.choices:
-        facts["choices"] = [{"text": choice.text, "title": choice.title} for choice in form.choices]
-    if form.default is not None:
-        facts["default"] = form.default
-    return facts
 
 
 def _undelivered(prompt_id: str, why: str, *, prompt_open: bool) -> DeliveryFailed:

@@ -19,11 +19,15 @@ REOPEN_POLL_S: Final = 0.05  # after EIO a wait for readability returns at once,
 
 
 class Reader:
-    """Reads one descriptor until its end; `take` gets every byte, in order, and may hold the reading back."""
+    """Reads one descriptor until its end; `take` gets every byte, in order, and may hold the reading back.
 
-    def __init__(self, fd: int, take: Callable[[bytes], Awaitable[None]]) -> None:
+    `packet`: gets the control bytes of a terminal in packet mode.
+    """
+
+    def __init__(self, fd: int, take: Callable[[bytes], Awaitable[None]], packet: Callable[[int], None] | None = None) -> None:
         self._fd = fd
         self._take = take
+        self._packet = packet
         self._over = trio.Event()
         self._done = trio.Event()
         self._waiting_since: float | None = None
@@ -54,6 +58,12 @@ class Reader:
                 continue
             if not data:
                 break
+            if self._packet is not None:
+                if data[0]:
+                    self._packet(data[0])
+                data = data[1:]
+                if not data:
+                    continue
             self._waiting_since = None
             self._held_since = trio.current_time()
             await self._take(data)

@@ -25,6 +25,7 @@ from sandboxd.live.reader import Reader
 from sandboxd.live.recorder import Recorder
 from sandboxd.live.verdict import Ending, finished
 from sandboxd.runner.process import ExitStatus, Process
+from sandboxd.runner.witness import Witness
 from sandboxd.tasks.events import Started, Wrote
 from sandboxd.tasks.output import TERMINAL
 
@@ -40,7 +41,14 @@ class TaskRun:
     """One living process and everything that goes on around it."""
 
     def __init__(
-        self, process: Process, recorder: Recorder, detector: Detector | None, clock: Clock, *, stop_grace_s: float
+        self,
+        process: Process,
+        recorder: Recorder,
+        detector: Detector | None,
+        clock: Clock,
+        *,
+        stop_grace_s: float,
+        witness: Witness | None = None,
     ) -> None:
         plan = process.plan
         self._process = process
@@ -51,7 +59,7 @@ class TaskRun:
         self._started_at = trio.current_time()
         ends_at = clock.now() + timedelta(seconds=self._timeout_s)
         self._questions = (
-            Questions(process, detector, recorder, plan.prompts, clock, ends_at=ends_at)
+            Questions(process, detector, recorder, plan.prompts, clock, ends_at=ends_at, witness=witness)
             if detector is not None and process.terminal_fd is not None
             else None
         )
@@ -111,7 +119,10 @@ class TaskRun:
             self._end_asked.set()
 
     async def _conduct(self) -> ExitStatus:
-        readers = [Reader(fd, self._taker(name)) for name, fd in _outputs(self._process)]
+        readers = [
+            Reader(fd, self._taker(name), self._questions.happened if self._questions and name == TERMINAL else None)
+            for name, fd in _outputs(self._process)
+        ]
         async with trio.open_nursery() as nursery:  # everything that lives as long as the process
             for reader in readers:
                 nursery.start_soon(reader.run)
@@ -153,6 +164,7 @@ class TaskRun:
             if self._questions:
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
+                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.refused, Ending("secret-asked"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.given_up, Ending("no-valid-answer"))
 
     async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
@@ -163,9 +175,9 @@ class TaskRun:
         capture = self._captures[name]
 
         async def take(data: bytes) -> None:
-            capture.add(data)
             if self._questions and name == TERMINAL:
-                self._questions.feed(data)
+                data = self._questions.feed(data)
+            capture.add(data)
             if capture.pending >= FLUSH_BYTES:
                 self._flush()
             self._pending.set()
@@ -179,7 +191,13 @@ class TaskRun:
             await self._pending.wait()
             await trio.sleep(FLUSH_S)
             self._pending = trio.Event()
+            self._uncover()
             self._flush()
+
+    def _uncover(self) -> None:
+        """What may have been the beginning of a secret, and was not."""
+        if self._questions and (rest := self._questions.rest()):
+            self._captures[TERMINAL].add(rest)
 
     def _flush(self) -> None:
         for name, capture in self._captures.items():
@@ -193,6 +211,7 @@ class TaskRun:
         self._recorder.record(event, piece.data)
 
     def _finish(self, status: ExitStatus) -> None:
+        self._uncover()
         for name, capture in self._captures.items():
             pieces = capture.finish()
             metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)

@@ -27,6 +27,7 @@ from sandboxd.policy.model import Denied, LaunchPlan
 from sandboxd.runner.client import Spawner
 from sandboxd.runner.process import Process
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
+from sandboxd.runner.witness import Witness, availability
 from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import last_pieces
@@ -50,7 +51,7 @@ class _Creation:
 
 
 class Supervisor:
-    """Starts, finds and ends runs."""
+    """Starts, finds and ends runs. `asks_kernel`: whether questions need a process that waits for them (`runner.witness`)."""
 
     def __init__(
         self,
@@ -62,7 +63,11 @@ class Supervisor:
         *,
         max_tasks: int,
         stop_grace_s: float,
+        asks_kernel: bool = True,
     ) -> None:
+        self._asks_kernel = asks_kernel
+        if asks_kernel and (why := availability()):
+            _log.warning("Cannot ask the kernel who reads, so questions are told by their looks", reason=why)
         self._feed = feed
         self._spawner = spawner
         self._packs = packs
@@ -182,8 +187,12 @@ class Supervisor:
 
     async def _live(self, process: Process, recorder: Recorder, *, is_asking: bool) -> None:
         task_id, plan = recorder.view.task_id, process.plan
-        detector = self._detector(plan) if is_asking else None
-        run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s)
+        witness, detector = None, None
+        if is_asking:
+            if process.terminal_fd is not None and self._asks_kernel:
+                witness = Witness(process.terminal_fd, process.pid)
+            detector = Detector(rules_for(plan, self._packs), witnessed=witness is not None and witness.knows_readers)
+        run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s, witness=witness)
         self._runs[task_id] = run
         if early := self._early.get(task_id):
             run.end_nowait(early)
@@ -204,9 +213,6 @@ class Supervisor:
             await recorder.write()
         except Exception:  # what is still open at the next start is resolved there
             _log.exception("Cannot put the task's end on record", task=task_id)
-
-    def _detector(self, plan: LaunchPlan) -> Detector:
-        return Detector(rules_for(plan, self._packs))
 
 
 def rules_for(plan: LaunchPlan, packs: Mapping[str, Pack]) -> Sequence[Rule]:

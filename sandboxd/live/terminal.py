@@ -30,6 +30,16 @@ def is_closed(fd: int) -> bool:
     return bool(poll.poll(0))
 
 
+def tell_flushes(fd: int) -> None:
+    """From now on each read begins with a byte: 0 before output, else what happened (packet mode, ioctl_tty(2))."""
+    fcntl.ioctl(fd, termios.TIOCPKT, struct.pack("i", 1))
+
+
+def is_flush(word: int) -> bool:
+    """Whether that byte says that the program threw its unread input away."""
+    return bool(word & termios.TIOCPKT_FLUSHREAD)
+
+
 def type_now(fd: int, data: bytes) -> int:
     """Write without blocking; how many bytes the terminal took."""
     done = 0

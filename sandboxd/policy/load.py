@@ -28,6 +28,7 @@ from sandboxd.policy.model import (
     PathUnder,
     Policy,
     PromptRules,
+    Secrets,
     Template,
 )
 from sandboxd.policy.paths import not_plain
@@ -301,6 +302,7 @@ def _read_prompts(table: Table) -> PromptRules:
         timeout_s=_whole_seconds(table, "timeout", 1) if table.has("timeout") else standard.timeout_s,
         on_expiry=cast("OnExpiry", table.word("on-expiry", ("wait", "fail"), standard.on_expiry)),
         max_prompts=table.number("max", standard.max_prompts, most=10_000),
+        secrets=cast("Secrets", table.word("secrets", ("wait", "fail", "relay"), standard.secrets)),
         max_invalid=table.number("max-invalid", standard.max_invalid, most=10_000),
         schema=_read_schema(table) if table.has("schema") else None,
     )

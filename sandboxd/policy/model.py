@@ -14,6 +14,7 @@ from sandboxd.errors import Problem
 
 Isolation = Literal["none", "standard", "strict"]
 OnExpiry = Literal["wait", "fail"]
+Secrets = Literal["wait", "fail", "relay"]
 
 
 @attrs.frozen
@@ -46,13 +47,15 @@ class PromptRules:
 
     `detectors`: names of packs, tried in this order. `timeout_s` None: only the command's own limit counts. `max_invalid`: so
     many answers to one prompt may not fit; one more, and the task fails. `schema`: what an answer's text has to fit besides,
-    evaluated by `sandboxd.schemas` alone.
+    evaluated by `sandboxd.schemas` alone. `secrets`: whether a question for a secret is kept from people (the command waits on,
+    or fails) or relayed to them.
     """
 
     detectors: tuple[str, ...] = ()
     timeout_s: int | None = None
     on_expiry: OnExpiry = "wait"
     max_prompts: int = 100
+    secrets: Secrets = "wait"
     max_invalid: int = 20
     schema: Mapping[str, Any] | None = None
 

@@ -20,7 +20,7 @@ from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from sandboxd.a2a.model import Part
-from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Started, Submitted, Wrote
+from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.view import ArtifactView, TaskView
 
 VERSION: Final = 1
@@ -31,6 +31,7 @@ _KINDS: Final[Mapping[str, type[Event]]] = {
     "asked": Asked,
     "answered": Answered,
     "closed": Closed,
+    "noticed": Noticed,
     "finished": Finished,
     "rejected": Rejected,
 }

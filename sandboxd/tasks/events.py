@@ -27,6 +27,7 @@ Reason = Literal[
     "canceled",  # a client asked for the end
     "prompt-expired",  # nobody answered in time, and the policy says that this fails the task
     "spawn-failed",  # the program could not be started
+    "secret-asked",  # it asked for a secret, and the policy says that this fails the task
     "prompt-limit",  # it asked more questions than the policy allows
     "no-valid-answer",  # more answers to one prompt did not fit than the policy allows
     "daemon-stopped",  # the daemon was told to stop
@@ -35,6 +36,15 @@ Reason = Literal[
     "internal",  # a fault of ours; the log has it
     "echo",  # no envelope: the text was echoed, nothing ran
     "script",  # the public kit's profile: a script ended, nothing ran
+]
+
+# What else a client should know of a run that goes on, machine-readable and stable.
+Notice = Literal[
+    "waiting-undetected",  # a process waits for input, and nothing on the terminal is a question that we know
+    "waiting-menu",  # a process waits for keys, which no line of text can answer
+    "secret-withheld",  # the program asks for a secret, and the policy does not let it be relayed
+    "answer-consumed",  # the program has read the answer
+    "answer-discarded",  # the program threw away what had been typed; its question is raised anew
 ]
 
 # Why a prompt is no longer open without an answer.
@@ -90,12 +100,16 @@ class Asked:
 
 @attrs.frozen
 class Answered:
-    """An answer was accepted: claimed and typed. `message` is the client's, for the history."""
+    """An answer was accepted: claimed and typed. `message` is the client's, for the history; a secret is not in it.
+
+    `enter`: the end of the line that was typed with it (`LF`, `CR`, `none`).
+    """
 
     at: datetime
     prompt_id: str
     message: Message
     principal: str
+    enter: str = "LF"
 
 
 @attrs.frozen
@@ -107,6 +121,18 @@ class Closed:
     prompt_id: str
     closure: Closure
     summary: str
+
+
+@attrs.frozen
+class Noticed:
+    """Something about a run that goes on, and that changes no state. `line` is the live line, as plain text."""
+
+    at: datetime
+    message_id: str
+    what: Notice
+    line: str
+    summary: str
+    facts: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -132,4 +158,4 @@ class Rejected:
     reasons: tuple[Problem, ...]
 
 
-Event = Submitted | Started | Wrote | Asked | Answered | Closed | Finished | Rejected
+Event = Submitted | Started | Wrote | Asked | Answered | Closed | Noticed | Finished | Rejected

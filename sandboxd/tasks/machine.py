@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from sandboxd.a2a.model import TaskState
-from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Started, Submitted, Wrote
+from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 
 S = TaskState
 
@@ -20,6 +20,7 @@ TABLE: Final[dict[tuple[TaskState | None, type[Event], str], TaskState]] = {
     (S.SUBMITTED, Started, ""): S.WORKING,
     (S.SUBMITTED, Wrote, ""): S.SUBMITTED,  # the echo: one artifact, no process
     (S.WORKING, Wrote, ""): S.WORKING,
+    (S.WORKING, Noticed, ""): S.WORKING,
     (S.WORKING, Asked, ""): S.INPUT_REQUIRED,
     (S.INPUT_REQUIRED, Wrote, ""): S.INPUT_REQUIRED,
     (S.INPUT_REQUIRED, Answered, ""): S.WORKING,

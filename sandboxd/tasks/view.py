@@ -18,7 +18,7 @@ from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME, PROMPT_FACTS, PROMPT_N
 from sandboxd.a2a.model import Message, Part, StatusUpdate, Task, TaskState, TaskStatus
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.hitl.envelope import envelope_json
-from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Started, Submitted, Wrote
+from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.machine import advance
 
 
@@ -80,6 +80,8 @@ def fold(view: TaskView, event: Event) -> TaskView:
         case Closed(at=at):
             prompt = OpenPrompt(event.prompt_id, is_open=False) if state is TaskState.INPUT_REQUIRED else None
             return attrs.evolve(view, status=TaskStatus(state, at, _closed_message(view, event)), prompt=prompt)
+        case Noticed(at=at):
+            return attrs.evolve(view, status=TaskStatus(state, at, _noticed_message(view, event)))
         case Finished(at=at):
             outcome = outcome_of(event)
             metadata: dict[str, Any] = {OUTCOME: outcome}
@@ -168,7 +170,7 @@ def _answered_message(view: TaskView, event: Answered) -> Message:
     """Who answered, for everybody else who shows the question; never what."""
     summary = f"Answered by {event.principal}."
     news = {"prompt_id": event.prompt_id, "closed": "answered", "at": rfc3339(event.at), "summary": summary}
-    news |= {"by": event.principal, "message_id": event.message.message_id}
+    news |= {"by": event.principal, "message_id": event.message.message_id, "enter": event.enter}
     # The event carries no id for a message of ours; a prompt is answered once, so its own id gives one.
     message_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{PROMPT_NEWS}:{event.prompt_id}"))
     return _agent_message(view, message_id, summary, {PROMPT_NEWS: news})
@@ -185,6 +187,11 @@ def _ended_news(prompt: OpenPrompt, event: Finished) -> dict[str, Any]:
     if by := event.detail.get("canceled_by"):
         news["by"] = by
     return news
+
+
+def _noticed_message(view: TaskView, event: Noticed) -> Message:
+    news = {"notice": event.what, "line": event.line, "summary": event.summary, **event.facts}
+    return _agent_message(view, event.message_id, event.summary, {PROMPT_NEWS: news})
 
 
 def _agent_message(view: TaskView, message_id: str, text: str, metadata: Mapping[str, Any]) -> Message:

@@ -166,13 +166,36 @@ def test_explain_says_what_fired_and_on_what_evidence(tmp_path: Path, capsys: py
 
 
 def test_explain_says_what_nearly_fired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    transcript = write(tmp_path / "t", "hint: --yes skips the [y/N] question\n")
+    transcript = write(tmp_path / "t", "Overwrite? [y/N] \r\n")
 
-    assert main(["explain", str(transcript), "--json"]) == 0
+    assert main(["explain", str(transcript)]) == 0
 
-    explained = json.loads(capsys.readouterr().out)
-    assert explained["schema"] == "sandboxd.explain/1"
-    assert explained["live_line"] == ""
+    assert "shell.yes-no: would fit, but its line has ended: `Overwrite? [y/N]`" in capsys.readouterr().out
+
+
+def test_explain_tells_a_program_one_event_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = [
+        [0.0, "o", "Token: "],
+        [0.1, "o", ""],
+        [3.0, "i", "*\n"],
+        [3.1, "o", "\r\n? Pick one (Use arrow keys)\r\n❯ a\r\n  b"],
+    ]
+    head = {"version": 2, "width": 80, "height": 24}
+    cast = write(tmp_path / "t.cast", "\n".join(json.dumps(line) for line in [head, *events]))
+    truth = {"tty_timeline": [[0, 1, 0, 1], [3.05, 0, 0, 1]], "blocked_timeline": [[0.05, 1]], "duration": 9.0}
+    write(tmp_path / "t.json", json.dumps(truth))
+
+    assert main(["explain", str(cast), "--json"]) == 0
+
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["event"], one["kind"], one["answerable"], one["secret"]) for one in told] == [
+        ("raised", "secret", True, True),
+        ("answered", "secret", True, True),
+        ("raised", "menu", False, False),
+    ]
+    assert set(told[0]) == {"t", "event", "line", "kind", "answerable", "secret", "rule", "evidence"}
+    assert (told[0]["line"], told[0]["rule"]) == ("Token:", "generic.kernel")
+    assert told[0]["t"] == pytest.approx(0.2, abs=0.2)
 
 
 def test_explain_shows_hostile_text_as_symbols(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

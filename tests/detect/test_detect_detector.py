@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandboxd.detect.detector import Detector, Prompt, Withdrawn
+from sandboxd.detect.detector import Detector, News, Prompt
 from sandboxd.detect.rule import AnswerTemplate, ChoiceTemplate, Rule
 
 YES_NO = AnswerTemplate(
@@ -29,9 +29,9 @@ class Bench:
     """A detector with a clock that the test moves."""
 
     def __init__(self, rules: Sequence[Rule] = (RULE,)) -> None:
-        self.detector = Detector(rules)
+        self.detector = Detector(rules, by_shape=False)
         self.now = 0.0
-        self.news: list[Prompt | Withdrawn] = []
+        self.news: list[News] = []
 
     def out(self, *reads: bytes, every_s: float = 0.0) -> "Bench":
         for data in reads:
@@ -163,8 +163,10 @@ def test_a_question_that_went_to_the_alternate_screen_is_withdrawn() -> None:
 
 
 def test_a_withdrawn_question_that_comes_back_is_raised_again() -> None:
-    bench = Bench().out(ASK).wait(1).out(b"\r\x1b[Kworking").wait(1).out(b"\r\x1b[K" + ASK).wait(1)
+    bench = Bench().out(ASK).wait(1).out(b"\r\x1b[Kworking").wait(1).out(b"\r\x1b[K" + ASK)
 
+    assert bench.wait(1).said == ["Prompt Overwrite? [y/N]", "Withdrawn Overwrite? [y/N]"]
+    bench.wait(1)  # it went away unanswered, so it must stand longer this time
     assert bench.said == ["Prompt Overwrite? [y/N]", "Withdrawn Overwrite? [y/N]", "Prompt Overwrite? [y/N]"]
 
 

@@ -50,13 +50,15 @@ def test_a_good_pack_loads() -> None:
         ("format = 1", "", "`format`: is missing"),
         ("format = 1", "format = 1\ncolour = 3", "`colour`: unknown key; known here: disable, format, rule"),
         ('settle = "50ms"', 'setle = "50ms"', "mine.go: setle`: unknown key (did you mean `settle`?)"),
-        ('settle = "50ms"', "echo = false", "mine.go: echo`: unknown key; known here: above, answer"),
+        ('settle = "50ms"', 'echo = "off"', "mine.go: echo`: 'off' is not of type 'boolean'"),
+        ('settle = "50ms"', "ecko = false", "mine.go: ecko`: unknown key (did you mean `echo`?); known here: above, answer"),
         ('settle = "50ms"', 'allowed-responders = ["specific:ada"]', "mine.go: allowed-responders`: unknown key"),
         ('settle = "50ms"', 'settle = "50 ms"', "mine.go: settle`: `50 ms` does not fit; expected: How long"),
         ('settle = "50ms"', 'settle = "1ms"', "mine.go: settle`: must lie between 20ms and 10s"),
         ('"mine.go"', '"Mine"', "Mine: id`: `Mine` does not fit"),
         ('id     = "mine.go"', "", "number 1: id`: is missing"),
-        ('kind    = "yes_no"', 'kind = "secret"', "mine.go: answer.kind`: 'secret' is not one of"),
+        ('kind    = "yes_no"', 'kind = "riddle"', "mine.go: answer.kind`: 'riddle' is not one of"),
+        ('kind    = "yes_no"', 'kind = "secret"', "mine.go: answer.choices`: has no meaning with kind `secret`"),
         ('kind    = "yes_no"', 'kind = "press_enter"', "mine.go: answer.choices`: has no meaning with kind `press_enter`"),
         ("{ text = \"{no}\"", "{ text = \"{non}\"", "mine.go: answer.choices`: `line` has no group named `non` (did"),
         ('default = "capital"', 'default = "{dflt}"', "mine.go: answer.default`: `line` has no group named `dflt`"),
@@ -134,3 +136,37 @@ def test_an_example_must_be_won_by_its_own_rule() -> None:
     assert {str(found) for found in check_examples([mine, yours])} == {
         f"`yours: rule yours.go: examples.asks[{number}]`: rule mine.go, which comes first, takes it" for number in (1, 2)
     }
+
+
+MORE = """
+format = 1
+[[rule]]
+id     = "more.pin"
+title  = "a code typed blind"
+line   = "^Code: $"
+echo   = false
+answer = { kind = "secret" }
+examples = { asks = [{ text = "Code: ", echo = false }], silent = [{ text = "Code: ", echo = true }] }
+[[rule]]
+id         = "more.key"
+title      = "one key"
+line       = '^Overwrite[?] $'
+single-key = true
+polls      = true
+answer     = { kind = "yes_no", choices = [{ text = "y" }, { text = "n" }] }
+examples   = { asks = ["Overwrite? "], silent = ["Overwrite? y"] }
+[[rule]]
+id     = "more.pager"
+title  = "a pager"
+line   = "^-- Next page --$"
+answer = { kind = "menu" }
+examples = { asks = ["-- Next page --"], silent = ["-- Next page -- and on"] }
+"""
+
+
+def test_a_rule_may_ask_for_the_kernel_s_word_for_one_key_and_for_a_menu() -> None:
+    pack = load_pack("more.toml", MORE)
+
+    assert check_examples([pack]) == ()
+    pin, key, pager = pack.rules
+    assert (pin.echo, key.single_key, key.polls, pager.answer.kind) == (False, True, True, "menu")

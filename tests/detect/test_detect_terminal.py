@@ -92,8 +92,6 @@ def test_the_line_is_rendered_as_a_person_sees_it(data: bytes | str, line: str) 
         "\x1b[H\x1b[2Jtitle\x1b[10;5HQuit? (y/n) ",
         "log\r\n\x1b[2;20r" + ASK,
         "log\r\n\x1b[S" + ASK,
-        "one\r\ntwo\x1b[1A\r" + ASK,
-        "? Framework\r\n  Vue\r\n  React\x1b[2A\r",
     ],
 )
 def test_where_the_cursor_was_moved_away_nothing_is_known(data: str) -> None:
@@ -101,6 +99,20 @@ def test_where_the_cursor_was_moved_away_nothing_is_known(data: str) -> None:
 
     assert view.unknown
     assert view.line == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "below"),
+    [
+        ("one\r\ntwo\x1b[1A\r" + ASK, ASK, ("two",)),
+        ("? Framework\r\n  Vue\r\n  React\x1b[2A\r", "? Framework", ("  Vue", "  React")),
+    ],
+)
+def test_text_below_the_cursor_is_told_and_makes_the_line_a_weak_one(data: str, line: str, below: tuple[str, ...]) -> None:
+    view = seen(data)
+
+    assert view.unknown == "something stands below the cursor's line"
+    assert (view.line, view.below) == (line, below)
 
 
 def test_after_a_full_screen_of_lines_the_cursor_is_found_again() -> None:

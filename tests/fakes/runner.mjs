@@ -28,6 +28,11 @@ const steps = {
     writeSync(1, `answer: ${JSON.stringify(answer)}\n`);
   },
   sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  async read(ms) {
+    process.stdin.resume(); // waits for an answer for so long, and goes on without one
+    await steps.sleep(ms);
+    process.stdin.pause();
+  },
   exit: (code) => process.exit(code),
   signal: (name) => (process.kill(process.pid, name), new Promise(() => {})),
   env: (name) => writeSync(1, `${name}=${process.env[name] ?? "(unset)"}\n`),

@@ -111,7 +111,7 @@ def test_a_text_is_refused_exactly_when_it_holds_a_control_character_or_a_surrog
 def test_the_keystrokes_are_the_text_and_one_enter(text: str, canonical: bool) -> None:
     typed = keystrokes(text, canonical=canonical)
 
-    assert typed == Keystrokes(text.encode() + (b"\n" if canonical else b"\r"))
+    assert typed == (Keystrokes(text.encode() + b"\n", "LF") if canonical else Keystrokes(text.encode() + b"\r", "CR"))
     assert typed.data.count(b"\n") + typed.data.count(b"\r") == 1
 
 
@@ -127,9 +127,22 @@ def test_what_the_line_mode_would_cut_is_refused_and_never_cut() -> None:
 def test_what_was_typed_is_never_shown() -> None:
     typed = keystrokes("hunter2", canonical=True)
 
-    assert repr(typed) == "Keystrokes(data=<8 bytes>)"
+    assert repr(typed) == "Keystrokes(data=<8 bytes>, enter='LF')"
 
 
 def test_no_problem_repeats_the_answer() -> None:
     for text in ("hunter2\n", "hunter2" * 1000, "hunter2\ud800"):
         assert all("hunter2" not in str(problem) for problem in check(response_schema(FREE), {"text": text}))
+
+
+@pytest.mark.parametrize(("text", "typed"), [("y", Keystrokes(b"y", "none")), ("", Keystrokes(b"\r", "CR"))])
+def test_a_program_that_takes_one_key_gets_that_key_and_no_enter(text, typed) -> None:
+    assert keystrokes(text, canonical=False, single_key=True) == typed
+
+
+def test_a_program_that_takes_one_key_is_answered_with_one() -> None:
+    assert found(AnswerForm("yes_no", single_key=True), {"text": "yes"}) == [("/text", "maxLength")]
+
+
+def test_a_secret_is_marked_as_something_that_is_never_shown() -> None:
+    assert response_schema(AnswerForm("secret"))["properties"]["text"]["writeOnly"] is True

@@ -224,7 +224,7 @@ def test_cancel_while_waiting_ends_the_tree_for_good(shared: Daemon):
 
 
 def test_a_question_that_the_program_left_behind_is_withdrawn(shared: Daemon):
-    task = shared.run([["print", "Proceed? [y/N] "], ["sleep", 900], ["print", "\nwent on without you\n"], ["hang"]])
+    task = shared.run([["print", "Proceed? [y/N] "], ["read", 900], ["print", "\nwent on without you\n"], ["hang"]])
     assert state_of(task) == "INPUT_REQUIRED"
 
     working = shared.until(task["id"], "WORKING")

@@ -165,9 +165,15 @@ def answer(run: TaskRun, prompt_id: str, text: str) -> Accepted:
 
 @asynccontextmanager
 async def open_stage(
-    folder: Path, *, more: str = "", terminal: str = "text-line", max_tasks: int = 8, grace_s: float = 0.5
+    folder: Path,
+    *,
+    more: str = "",
+    terminal: str = "text-line",
+    max_tasks: int = 8,
+    grace_s: float = 0.5,
+    asks_kernel: bool = True,
 ) -> AsyncIterator[Stage]:
-    """`more`: further lines of both policies."""
+    """`more`: further lines of both policies. `asks_kernel` False: a question needs nobody who reads, only its looks."""
     root, policies = folder / "stage", folder / "policies"
     root.mkdir()
     policies.mkdir()
@@ -184,7 +190,16 @@ async def open_stage(
         store = FlakyStore(opened._database)
         feed = Feed(_as_store(store))
         async with trio.open_nursery() as nursery:
-            supervisor = Supervisor(feed, spawner, detectors, SystemClock(), nursery, max_tasks=max_tasks, stop_grace_s=grace_s)
+            supervisor = Supervisor(
+                feed,
+                spawner,
+                detectors,
+                SystemClock(),
+                nursery,
+                max_tasks=max_tasks,
+                stop_grace_s=grace_s,
+                asks_kernel=asks_kernel,
+            )
             yield Stage(root, store, feed, supervisor)
             store.is_down = False
             with trio.fail_after(15):

@@ -17,9 +17,9 @@ from sandboxd.tasks.events import Answered, Asked, Closed, Started
 from tests.live.stage import Stage, answer, comes_true
 
 WAITS = """
-import os, sys, time
+import os, select, sys, time
 print("Proceed? [y/N] ", end="", flush=True)
-while not os.path.exists("now"): time.sleep(0.01)
+while not os.path.exists("now"): select.select([0], [], [], 0.05)
 {then}
 time.sleep(30)
 """

@@ -24,7 +24,7 @@ for number in itertools.count():
 
 
 async def test_an_expired_prompt_takes_no_answer_and_the_next_question_has_a_new_id(tmp_path):
-    async with open_stage(tmp_path, more='[prompts]\ntimeout = "1s"') as stage:
+    async with open_stage(tmp_path, more='[prompts]\ntimeout = "1s"', asks_kernel=False) as stage:
         task_id, run = await stage.start(ASKS_TWICE)
         first, seq = await stage.asked(task_id)
         closed = await stage.until(task_id, lambda event: isinstance(event, Closed), after=seq)
@@ -52,7 +52,7 @@ async def test_an_expired_prompt_takes_no_answer_and_the_next_question_has_a_new
 
 
 async def test_an_expired_prompt_fails_the_task_where_the_policy_says_so(tmp_path):
-    async with open_stage(tmp_path, more='[prompts]\ntimeout = "1s"\non-expiry = "fail"') as stage:
+    async with open_stage(tmp_path, more='[prompts]\ntimeout = "1s"\non-expiry = "fail"', asks_kernel=False) as stage:
         task_id, _ = await stage.start(ASKS_TWICE)
         ended = await stage.ended(task_id)
 
@@ -62,7 +62,7 @@ async def test_an_expired_prompt_fails_the_task_where_the_policy_says_so(tmp_pat
 
 
 async def test_the_prompts_deadline_is_the_commands_when_that_comes_first(tmp_path):
-    async with open_stage(tmp_path, more='[prompts]\ntimeout = "60s"') as stage:
+    async with open_stage(tmp_path, more='[prompts]\ntimeout = "60s"', asks_kernel=False) as stage:
         task_id, _ = await stage.start(ASKS_TWICE, timeout_s=1)
         asked, _ = await stage.asked(task_id)
         ended = await stage.ended(task_id)

@@ -71,39 +71,39 @@ def fill(run: TaskRun) -> None:
         pass
 
 
-async def test_no_question_is_raised_once_the_end_was_asked_for(stage: Stage):
-    task_id, run = await stage.start(ASK_ON_INTERRUPT)
-    asked, seq = await stage.asked(task_id)
+async def test_no_question_is_raised_once_the_end_was_asked_for(blind_stage: Stage):
+    task_id, run = await blind_stage.start(ASK_ON_INTERRUPT)
+    asked, seq = await blind_stage.asked(task_id)
 
     run().end_nowait(Ending("canceled"))
-    ended = await stage.ended(task_id)
+    ended = await blind_stage.ended(task_id)
 
     assert ended.reason == "canceled"
-    after = [stored.event for stored in await stage.events(task_id) if stored.seq > seq]
+    after = [stored.event for stored in await blind_stage.events(task_id) if stored.seq > seq]
     assert [event for event in after if isinstance(event, Asked | Closed)] == []
-    record = await stage.store.prompt(asked.envelope.prompt_id)
+    record = await blind_stage.store.prompt(asked.envelope.prompt_id)
     assert record is not None
     assert record.state == "ended"
 
 
-async def test_an_answer_is_not_typed_into_a_terminal_that_the_program_has_closed(stage: Stage):
-    task_id, run = await stage.start(CLOSES_ITS_TERMINAL)
-    asked, seq = await stage.asked(task_id)
-    (stage.root / "close").touch()
-    await stage.appears("closed")
+async def test_an_answer_is_not_typed_into_a_terminal_that_the_program_has_closed(blind_stage: Stage):
+    task_id, run = await blind_stage.start(CLOSES_ITS_TERMINAL)
+    asked, seq = await blind_stage.asked(task_id)
+    (blind_stage.root / "close").touch()
+    await blind_stage.appears("closed")
 
     with pytest.raises(PromptNotOpen):
         answer(run(), asked.envelope.prompt_id, "y")
 
-    closed = await stage.until(task_id, lambda event: isinstance(event, Closed), after=seq)
+    closed = await blind_stage.until(task_id, lambda event: isinstance(event, Closed), after=seq)
     assert isinstance(closed.event, Closed)
     assert closed.event.closure == "withdrawn"
-    assert await stage.state(task_id) is TaskState.WORKING
+    assert await blind_stage.state(task_id) is TaskState.WORKING
 
 
-async def test_a_terminal_that_takes_no_input_leaves_the_prompt_open(stage: Stage):
-    task_id, run = await stage.start(READS_A_LITTLE_AT_A_TIME)
-    asked, seq = await stage.asked(task_id)
+async def test_a_terminal_that_takes_no_input_leaves_the_prompt_open(blind_stage: Stage):
+    task_id, run = await blind_stage.start(READS_A_LITTLE_AT_A_TIME)
+    asked, seq = await blind_stage.asked(task_id)
     fill(run())
     await trio.sleep(0.05)  # the kernel moves it on to the line discipline
     fill(run())
@@ -112,26 +112,26 @@ async def test_a_terminal_that_takes_no_input_leaves_the_prompt_open(stage: Stag
         answer(run(), asked.envelope.prompt_id, "y")
 
     assert failed.value.facts["prompt_open"] is True
-    assert await stage.state(task_id) is TaskState.INPUT_REQUIRED
-    assert [stored for stored in await stage.events(task_id) if stored.seq > seq] == []
+    assert await blind_stage.state(task_id) is TaskState.INPUT_REQUIRED
+    assert [stored for stored in await blind_stage.events(task_id) if stored.seq > seq] == []
 
 
-async def test_an_answer_that_went_in_half_is_taken_back_and_its_prompt_closed(stage: Stage):
-    task_id, run = await stage.start(READS_A_LITTLE_AT_A_TIME)
-    asked, seq = await stage.asked(task_id)
+async def test_an_answer_that_went_in_half_is_taken_back_and_its_prompt_closed(blind_stage: Stage):
+    task_id, run = await blind_stage.start(READS_A_LITTLE_AT_A_TIME)
+    asked, seq = await blind_stage.asked(task_id)
     failure = await half_an_answer(run(), asked.envelope.prompt_id)
 
     assert failure.facts["prompt_open"] is False
     with pytest.raises(PromptNotOpen):
         answer(run(), asked.envelope.prompt_id, "y")
-    await stage.until(task_id, lambda event: isinstance(event, Closed), after=seq)
-    assert await stage.state(task_id) is TaskState.WORKING
+    await blind_stage.until(task_id, lambda event: isinstance(event, Closed), after=seq)
+    assert await blind_stage.state(task_id) is TaskState.WORKING
 
     os.kill(run()._process.pid, signal.SIGUSR2)
-    second, _ = await stage.asked(task_id, after=seq)
+    second, _ = await blind_stage.asked(task_id, after=seq)
     answer(run(), second.envelope.prompt_id, "n")
-    await stage.ended(task_id)
-    output = await stage.output(task_id)
+    await blind_stage.ended(task_id)
+    output = await blind_stage.output(task_id)
     assert b"left 0" in output
     assert b"got b'n\\r'" in output
 

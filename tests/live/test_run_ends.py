@@ -78,12 +78,12 @@ async def test_a_stopped_program_ends_at_its_deadline(stage: Stage):
     assert ended.reason == "timeout"
 
 
-async def test_a_stopped_program_is_canceled(stage: Stage):
-    task_id, run = await stage.start(STOPPED)
-    await stage.asked(task_id)
+async def test_a_stopped_program_is_canceled(blind_stage: Stage):
+    task_id, run = await blind_stage.start(STOPPED)
+    await blind_stage.asked(task_id)
     run().end_nowait(Ending("canceled"))
 
-    ended = await stage.ended(task_id, seconds=6)
+    ended = await blind_stage.ended(task_id, seconds=6)
 
     assert ended.reason == "canceled"
 

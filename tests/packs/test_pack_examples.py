@@ -14,7 +14,7 @@ FILES = sorted(shipped("detectors").glob("*.toml"))
 PACKS = tuple(load_pack(path.name, path.read_text("utf-8")) for path in FILES)
 RULES = combine(PACKS)
 ASKS = [(rule, example) for rule in RULES for example in rule.asks]
-SILENT = [(rule, data) for rule in RULES for data in rule.silent]
+SILENT = [(rule, example.data) for rule in RULES for example in rule.silent]
 
 
 def test_there_are_packs() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sandboxd.a2a.model import Message, Part
 from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import PromptEnvelope
-from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Started, Submitted, Wrote
+from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 
 texts = st.text(st.characters(), max_size=12)  # lone surrogates too: JSON may carry them
 names = st.text("abc-", min_size=1, max_size=6)
@@ -49,6 +49,15 @@ wrote = st.builds(
 asked = st.builds(Asked, moments, names, envelopes, st.lists(texts, max_size=3).map(tuple), objects)
 answered = st.builds(Answered, moments, ids, messages, names)
 closed = st.builds(Closed, moments, names, ids, st.sampled_from(["withdrawn", "expired"]), texts)
+noticed = st.builds(
+    Noticed,
+    moments,
+    names,
+    st.sampled_from(["waiting-undetected", "secret-withheld", "answer-consumed"]),
+    texts,
+    texts,
+    objects,
+)
 finished = st.builds(
     Finished,
     moments,
@@ -69,6 +78,7 @@ BY_KIND: dict[type[Event], st.SearchStrategy[Event]] = {
     Asked: asked,
     Answered: answered,
     Closed: closed,
+    Noticed: noticed,
     Finished: finished,
     Rejected: rejected,
 }
@@ -92,4 +102,5 @@ EXAMPLES: tuple[Event, ...] = (
     Finished(MOMENT, "end-3", "timeout", "infrastructure", "Its time ran out."),
     Finished(MOMENT, "end-4", "canceled", None, "A client canceled it.", detail={"by": "alice"}),
     Rejected(MOMENT, "no-1", (Problem("argv", "not allowed"),)),
+    Noticed(MOMENT, "noticed-1", "waiting-undetected", "┤ OK ├", "A process waits for input."),
 )

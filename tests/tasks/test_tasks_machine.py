@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandboxd.a2a.model import TaskState
-from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Started, Submitted, Wrote
+from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.machine import TABLE, IllegalTransition, advance, diagram
 from tests.tasks.happenings import EXAMPLES
 
@@ -17,7 +17,7 @@ STATES = (None, *OURS)
 MAY_FOLLOW: dict[TaskState | None, set[type[Event]]] = {
     None: {Submitted},
     S.SUBMITTED: {Started, Rejected, Wrote, Finished},
-    S.WORKING: {Wrote, Asked, Finished},
+    S.WORKING: {Wrote, Asked, Noticed, Finished},
     S.INPUT_REQUIRED: {Wrote, Asked, Answered, Closed, Finished},
     S.COMPLETED: set(),
     S.FAILED: set(),

@@ -1,0 +1,249 @@
+"""What does a line look like, when no pack knows it?
+
+Families of shapes, not programs: how prompts end, how progress and headings end, which words ask for a secret, which glyphs
+draw a menu. Everything here looks at no more than a few hundred characters, and every pattern is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sandboxd.detect.terminal import View
+from sandboxd.hitl.answer import AnswerForm, Choice
+
+_TAIL: Final = 400  # characters of a line that shapes look at: a question is at its end
+GENERIC: Final = "generic"
+_SIGN_MAX: Final = 6  # characters of a bare sign: `...`, `?-`, `   ...>`
+
+_SECRET: Final = re.compile(
+    r"(?i)pass ?-?(?:word|phrase|code)|passwd|\b(?:pass|pins?|puk|secrets?|token|credentials?|otp|clave)\b|one[- ]time"
+    r"|(?:api|access|private|secret)[ _-]?key|(?:verification|authentication|security|2fa|mfa) code"
+    r"|passwort|kennwort|schlüsselphrase|mot de passe|phrase (?:de passe|secrète)|contraseña|frase (?:de acceso|secreta)"
+    r"|\bsenha|palavra-passe|\bparola|wachtwoord|lösenord|lösenfras|adgangskode|passord|salasana|hasło|heslo|jelszó|şifre"
+    r"|парол|パスワード|パスフレーズ|暗証|密码|密碼|口令|비밀번호|암호"
+)
+_ABOUT: Final = re.compile(
+    r"(?i)(?:password|passphrase|token|secret|key|pin) (?:name|length|file|path|id|type|hint|manager|expir|policy)"
+)
+_YES: Final = r"(?:yes|y|ja|j|s[ií]|s|oui|o|tak|t|да|д|evet|e)"
+_NO: Final = r"(?:nein|non|nie|no|n|нет|н|hayır|h)"
+_YES_NO: Final = re.compile(
+    rf"(?i)(?:[\[(<]\s?[\[(]?{_YES}[\])]?(?:[/|,]|\sor\s)?\s?[\[(]?{_NO}[\])]{{1,2}}"
+    r"|\b(?:yes/no|y/\(n\)|\(y\)/n|y/n\b))\S{0,3}\s?$"
+)
+_PRESS: Final = re.compile(
+    r"(?i)\b(?:press|hit|strike|type|push) (?:the )?[<\[\"']?(?:enter|return|any key|any other key|space)\b"
+    r"|\[(?:enter|return)\]\s?$|eingabetaste|beliebige taste|touche entrée|appuyez sur|pulse (?:intro|enter)|presione"
+    r"|任意の?键|任意のキー|아무 키"
+)
+# Something has been said, and goes on: a percentage, a rate, a duration, a bar, dots.
+_PROGRESS: Final = re.compile(
+    r"(?i)(?:(?<![\w-])\d{1,3}(?:[.,]\d{1,3})? ?%|\d ?(?:[kmgt]i?)?b(?:/s)?|\d ?(?:it|ops|files?|rows?)/s|\d ?m?s"
+    r"|\d:\d\d|\d/\d+|\.\.\.|…|[=#>-]{5,}\]?|[=#.>-]{5,}\]|\s[|/\\-]|eta \S+)\s?$"
+)
+_SPINNER: Final = re.compile(r"^\s?(?:[\u2800-\u28ff◐-◓▁-█▓▒░]|[-\\|/]\s\S.{0,200}[^?:\s]\s?$)")
+# `Resuming: ` says what is being done; the nouns and adjectives that end alike do not.
+_GERUND: Final = re.compile(
+    r"^\W{0,3}(?!(?i:anything|something|nothing|everything|string|setting|ring|king|thing|during|remaining|missing|billing|shipping"
+    r"|mailing|working|staging|building|warning|existing|being|using|starting|ending|encoding|meeting|rating|heading|spelling"
+    r"|landing|opening|closing|routing|marketing|mapping|logging|listening|binding|padding|pricing|training|housing|spacing"
+    r"|timing|sibling|ceiling|evening|morning|pending|outgoing|incoming|following|matching)\b)[A-Za-z][a-z]{2,14}ing\b"
+)
+_LOG: Final = re.compile(
+    r"(?i)^(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d"
+    r"|\[?(?:info|debug|warn(?:ing)?|error|fatal|trace|notice|note|hint|usage|e|w|i)\b\]?:? )"
+)
+_CODE: Final = re.compile(
+    r"[;{}]\s?$|^\s{0,40}(?:def|class|if|for|while|else|return|import|var|let|const)\b|[=(]\s?[\"'].{0,200}[\"']\)?\s?$"
+)
+
+_SHELL: Final = re.compile(r"(?:^|[\w\])~/:. -])[$#%]\s?$|[❯➜λ»▶⟩]\s?$")
+_REPL: Final = re.compile(r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}\.{3}>?\s?$")
+_NAMED_REPL: Final = re.compile(
+    r"^(?:\(?[A-Za-z][\w .:@/()\[\]=-]{0,50}>{1,2}|\([A-Za-z][\w.-]{0,20}\)|[a-z][\w.-]{0,30}[=\-(]#|\?-)\s?$"
+)
+_ASKS_ABOVE: Final = re.compile(
+    r"(?i)[?？]\s?$"
+    r"|^\W{0,4}(?:please )?(?:type|enter|press|choose|select|input|provide|specify|pick|paste|give|insert|tell)\b"
+    r"|(?:enter|type|press|choose|select|input)\b[^.]{0,80}[:.…]{1,3}\s?$"
+)
+_ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\s\S")  # `? Name`, as a whole family of libraries draws its questions
+_ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]$")
+_COLON: Final = re.compile(r"[\w)\]\"'>»%。、ー*]\s?[:：]$")
+
+_POINTER_ROW: Final = re.compile(r"^[\s│|┃]{0,6}(?:[❯›»➤►▸▶☞●◉◯○◻◼☐☑⬢⬡◆◇■□]|>\s|\*\s|[>*]?\s?[\[(][ xX*✓✔]?[\])]\s)\s?\S")
+_MENU_WORDS: Final = re.compile(
+    r"(?i)arrow[- ]keys|use (?:the )?(?:arrows|shortcuts|space)|↑.{0,3}↓|(?:to|[↑↓]) navigate\b|<space>"
+    r"|space(?:bar)? (?:to )?(?:select|toggle)"
+    r"|⏎ (?:select|submit)|enter to (?:confirm|select|submit)|press space|↵|ctrl[+-][a-z] .{0,20}(?:exit|save)"
+)
+_PAGER: Final = re.compile(
+    r"(?i)^\s?--\s?(?:more|mehr|plus|más)\s?--|^\s?:\s?$|^\(?end\)?\s?$|\(end\)\s?$|^lines? \d+[-/]\d+"
+    r"|\(press h for help[^)]{0,40}\)\s?$|press (?:space|q) (?:to|for)\b[^:?]{0,60}$"
+    r"|^\s?(?:standard input|manual page)\b.{0,80}\bline \d"
+)
+_KEY_LIST: Final = re.compile(r"(?i)(?:press|hit) [\"'<\[]?(?:[a-z0-9?]|enter|space|esc)[\"'>\]]? to\b")
+_SUBMITS: Final = re.compile(r"(?i)(?:enter|return|⏎) (?:to )?(?:confirm|submit|accept)")
+_FRAME: Final = re.compile(r"[│┃║╭╮╰╯┌┐└┘├┤╔╗╚╝▊▎]")
+
+_DEFAULT: Final = re.compile(
+    r"(?:\[(?P<square>[^\[\]]{1,80})\]|\((?:(?i:default)(?:s to|:|=| is)?\s?)?(?P<round>[^()]{1,80})\))\s?[:?›>]?\s?$"
+)
+_LIST: Final = re.compile(
+    r"[\[(](?P<list>[A-Za-z][\w+-]{0,20}(?:/[A-Za-z][\w+-]{0,20}){1,15}|[A-Za-z][\w+-]{0,20}(?:\|[A-Za-z][\w+-]{0,20}){1,15}"
+    r"|[A-Za-z][\w+-]{0,20}(?:, [A-Za-z][\w+-]{0,20}){1,15})[\])](?:\s?[\[(][^\[\]()]{1,40}[\])])?\s?[:?>]\s?$"
+)
+_CAPITAL: Final = re.compile(r"[\[(]\W?([A-Za-z]+)\W{1,3}([A-Za-z]+)\W{0,2}[\])]")
+
+
+def tail(line: str) -> str:
+    """The part of a line that shapes look at."""
+    return line[-_TAIL:]
+
+
+def asks_secret(text: str) -> bool:
+    """Whether the words ask for something that is hidden, and not merely about it."""
+    text = tail(text)
+    return _SECRET.search(text) is not None and _YES_NO.search(text) is None and _ABOUT.search(text) is None
+
+
+def is_press_enter(text: str) -> bool:
+    """Whether any key, or Enter alone, goes on."""
+    return _PRESS.search(tail(text)) is not None
+
+
+def is_progress(line: str) -> bool:
+    """Whether the line tells what goes on: spinners, percentages, rates, `Doing this: `."""
+    text = tail(line)
+    bare = text.rstrip()
+    if len(bare) <= _SIGN_MAX:
+        return bare in ("|", "/", "-", "\\") or _SPINNER.search(text) is not None
+    if _SPINNER.search(text):
+        return True
+    if is_press_enter(text):
+        return False
+    if bare.endswith(("?", "？")):
+        return _GERUND.search(text) is not None and "[" not in text
+    return _PROGRESS.search(text) is not None or (_GERUND.search(text) is not None and _YES_NO.search(text) is None)
+
+
+def is_heading(line: str) -> bool:
+    """Whether the line can be nothing but progress, even where somebody waits for whole lines: `Resuming: `, `⠙ …`, `40%`."""
+    text = tail(line)
+    return _SPINNER.search(text) is not None or (is_progress(text) and (_GERUND.search(text) is not None or "%" in text[-3:]))
+
+
+def is_driven(view: View) -> bool:
+    """Whether a script says that it talks to the program itself, as expect does with `spawn PROGRAM`."""
+    return any(row.startswith("spawn ") for row in (*view.rows, view.above))
+
+
+def is_log(line: str) -> bool:
+    """Whether the line is a record or a piece of source text."""
+    text = tail(line)
+    return _LOG.search(text) is not None or _CODE.search(text) is not None
+
+
+def asks_above(row: str) -> bool:
+    """Whether a line that has ended still asks: a question mark, `[y/n]`, `Type the name …`."""
+    text = tail(row)
+    return bool(text.strip()) and (_ASKS_ABOVE.search(text) or _YES_NO.search(text)) is not None and not is_log(row)
+
+
+def menu_reason(view: View) -> str:
+    """Why this is a menu or a screen of keys, which no line of text answers; empty: it is none. Only for raw mode."""
+    line = tail(view.line)
+    if view.full_screen:
+        return view.unknown
+    if view.hides_cursor and not (view.edits and not view.below and is_bare_prompt(line)):  # left so by a spinner that died
+        return "the cursor is hidden"
+    if _PAGER.search(line):
+        return "a pager waits for a key"
+    if _MENU_WORDS.search(line):
+        return "its line names keys"
+    if any(_POINTER_ROW.search(row) for row in view.below):
+        return "choices with a pointer stand below"
+    if any(_MENU_WORDS.search(row) and not _SUBMITS.search(row) for row in view.below[:3]):
+        return "keys are named below"
+    block = _block(view.rows)
+    if line.startswith(" ") and line.strip() and not is_prompt(line) and not is_bare_prompt(line):
+        return "choices with a pointer stand above" if any(_POINTER_ROW.search(row) for row in block) else ""
+    if not line.strip() and not view.below:
+        if sum(1 for row in block if _POINTER_ROW.search(row)) >= 1 and len(block) > 1:
+            return "choices with a pointer stand above"
+        keys = sum(1 for row in block if _KEY_LIST.search(row))
+        if keys > 1 or (keys == 1 and not is_press_enter(block[-1])):
+            return "keys are named above"
+        if block and _FRAME.search(block[-1][:2]):
+            return "a frame stands above"
+    return ""
+
+
+def _block(rows: tuple[str, ...]) -> tuple[str, ...]:
+    """The rows right above the cursor, up to the first blank one."""
+    stop = len(rows)
+    while stop and not rows[stop - 1].strip():
+        stop -= 1
+        if stop < len(rows) - 1:
+            return ()
+    start = stop
+    while start and rows[start - 1].strip():
+        start -= 1
+    return rows[start:stop]
+
+
+def is_prompt(line: str) -> bool:
+    """Whether the line ends as prompts do, for all that text can tell."""
+    text = tail(line)
+    bare = text.rstrip()
+    if not bare or is_progress(text) or is_log(text):
+        return False
+    if is_press_enter(text) or _YES_NO.search(text):
+        return True
+    is_open = len(bare) < len(text) or text.endswith(("：", "？"))
+    if bare.endswith(("?", "？")):
+        return is_open or len(bare) > 8
+    if bare.endswith((":", "：")):
+        return (is_open or _SECRET.search(text) is not None) and _COLON.search(bare) is not None
+    if _NAMED_REPL.search(text):
+        return is_open
+    if _ASKS_FIRST.match(text):
+        return True
+    return is_open and _ENDS_NOTED.search(bare) is not None
+
+
+def is_bare_prompt(line: str) -> bool:
+    """Whether it is a shell's or interpreter's sign, which a transcript may end with as well."""
+    text = tail(line)
+    return bool(text.strip()) and (_SHELL.search(text) is not None or _REPL.search(text) is not None)
+
+
+def form_of(line: str) -> AnswerForm:
+    """The kind of question, the answers that it names, and the one that an empty line means."""
+    text = tail(line)
+    if is_press_enter(text):
+        return AnswerForm("press_enter")
+    if _YES_NO.search(text):
+        return _yes_no(text)
+    found = _LIST.search(text)
+    if found:
+        shown = re.split(r"[/|]|, ", found["list"])
+        return AnswerForm("choice", tuple(Choice(each, each) for each in dict.fromkeys(shown)))
+    if _SHELL.search(text):
+        return AnswerForm("shell")
+    is_noted = _ENDS_NOTED.search(text.rstrip()) is not None
+    if not is_noted and (_REPL.search(text) or _NAMED_REPL.search(text)):
+        return AnswerForm("repl")
+    found = _DEFAULT.search(text)
+    default = (found["square"] or found["round"]).strip() if found else ""
+    return AnswerForm("free_text", (), default if default and " " not in default and len(default) <= 40 else None)
+
+
+def _yes_no(text: str) -> AnswerForm:
+    words = ("yes", "no") if re.search(r"(?i)\byes\b", text[-24:]) else ("y", "n")
+    found = _CAPITAL.search(text)
+    default = None
+    if found and found[1][0].isupper() != found[2][0].isupper():
+        default = next(part.lower() for part in found.groups() if part[0].isupper())
+    return AnswerForm("yes_no", (Choice(words[0], "Yes"), Choice(words[1], "No")), default if default in words else None)
