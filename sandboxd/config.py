@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from sandboxd.config_doors import NAME, Listen, read_listen, read_path, read_tokens, resolve
+from sandboxd.config_push import LOOPBACK, Push, push_json, read_push
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.exec_text import shown
 from sandboxd.policy.table import Table, parse_toml, spell_duration, spell_size
@@ -88,6 +89,7 @@ class Config:
     tokens: Mapping[str, Path] = attrs.field(factory=dict)
     limits: HostLimits = HostLimits()
     retention: Retention = Retention()
+    push: Push = attrs.field(factory=Push)
     card: CardForm = "merged"
     isolation: Literal["none"] = "none"
     public_url: str | None = None
@@ -135,6 +137,7 @@ def parse_config(path: Path, text: str) -> Config:
         tokens=read_tokens(top.table("auth"), folder, state_dir),
         limits=_read_limits(top.table("limits")),
         retention=_read_retention(top.table("retention")),
+        push=read_push(top.table("push")),
         card=cast("CardForm", top.word("card", CARD_FORMS, "merged")),
         isolation=_read_isolation(top.table("isolation")),
         public_url=_read_public_url(top),
@@ -258,7 +261,10 @@ def _open_for_kit(config: Config, top: Table) -> Config:
     if config.public_url is not None:
         top.problem("tck.profile", "is open to whoever calls, so it has no `public_url`")
     card: CardForm = config.card if top.has("card") else "strict"  # as the 1.0 kit wants it; the 0.3 kit reads a merged one
-    return attrs.evolve(config, card=card, listen=attrs.evolve(config.listen, unauthenticated=True))
+    # The kit's receiver of notifications is on loopback.
+    allow = dict.fromkeys((*config.push.allow, *LOOPBACK))
+    push = attrs.evolve(config.push, enabled=config.tck != "caps-off", allow=tuple(allow))
+    return attrs.evolve(config, card=card, push=push, listen=attrs.evolve(config.listen, unauthenticated=True))
 
 
 def _read_public_url(top: Table) -> str | None:
@@ -319,6 +325,7 @@ def to_json(config: Config) -> dict[str, Any]:
             "burst": limits.burst,
         },
         "retention": attrs.asdict(config.retention),
+        "push": push_json(config.push),
         "isolation": {"level": config.isolation},
         "tck": {"profile": config.tck or "off"},
     }

@@ -10,8 +10,9 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,10 @@ import trio
 from sandboxd import __version__, logs, packs
 from sandboxd.a2a.extensions import TCK_REQUIRED
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
+from sandboxd.config_push import SOCKET_NAME
+from sandboxd.courier.desk import Desk
+from sandboxd.courier.keeper import keep_child, keep_door
+from sandboxd.courier.link import Link
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.errors import LoadError, Problem
 from sandboxd.http.app import make_app
@@ -40,6 +45,7 @@ from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import STOP_S, Supervisor
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
+from sandboxd.operations.outbox import Outbox
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
@@ -50,6 +56,7 @@ from sandboxd.store.base import StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
 from sandboxd.store.sqlite import open_store
+from sandboxd.targets import Targets
 
 STORE_NAME: Final = "sandboxd.sqlite3"
 PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
@@ -114,6 +121,7 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
                 judge,
                 capabilities=_capabilities(config),
                 plays_scripts=config.tck is not None,
+                outbox=Outbox(Targets(config.push.allow)) if config.push.enabled else None,
             )
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
@@ -168,6 +176,10 @@ async def _serve(config: Config) -> None:
                 nursery.start_soon(_stop_on_signal, host, doors)
                 nursery.start_soon(_watch_spawner, host)
                 nursery.start_soon(keep_house, host, config.retention)
+                if host.outbox is not None:
+                    link = Link(tuple(str(network) for network in config.push.allow))
+                    nursery.start_soon(Desk(host, link, host.outbox.targets, tries=config.push.tries).run)
+                    nursery.start_soon(stack.enter_context(_couriers(config, gate)), link)
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _log.info(
@@ -196,9 +208,24 @@ def _capabilities(config: Config) -> Capabilities:
         case "caps-off":
             return Capabilities(streaming=False)
         case "required-extension":
-            return Capabilities(required_extensions=(TCK_REQUIRED,))
+            return Capabilities(push_notifications=config.push.enabled, required_extensions=(TCK_REQUIRED,))
         case _:
-            return Capabilities(extended_card=True)
+            return Capabilities(push_notifications=config.push.enabled, extended_card=True)
+
+
+@contextmanager
+def _couriers(config: Config, gate: Gate) -> Iterator[Callable[[Link], Awaitable[None]]]:
+    """What keeps a courier on the link."""
+    if config.push.courier == "child":
+        yield keep_child
+        return
+    with unix_listener(config.state_dir / SOCKET_NAME) as listener:
+        accepting = trio.SocketListener(trio.socket.from_stdlib_socket(listener.socket))
+
+        def refusal(accepted: trio.socket.SocketType) -> str:
+            return gate.meet(listener, accepted).refusal
+
+        yield partial(keep_door, listener=accepting, refusal=refusal)
 
 
 async def _stop_on_signal(host: Host, doors: Doors) -> None:

@@ -61,6 +61,12 @@ CONNECTIONS_REFUSED: Final = Counter(
     "sandboxd_connections_refused_total", "Connections refused because all were taken, by door.", ["door"], registry=REGISTRY
 )
 
+PUSHES: Final = Counter(
+    "sandboxd_push_notifications_total", "Push notifications, by what came of a try.", ["outcome"], registry=REGISTRY
+)
+
+for _outcome in ("delivered", "failed", "dead"):
+    PUSHES.labels(outcome=_outcome)
 for _outcome in ("accepted", "invalid", "conflict", "write_failed"):  # a series that is there from the start can be alerted on
     ANSWERS.labels(outcome=_outcome)
 

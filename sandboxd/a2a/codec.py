@@ -6,13 +6,15 @@ picks one by the request's version and manner, and says everything else once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sandboxd.a2a.model import (
     CancelRequest,
     GetRequest,
     ListRequest,
+    PushRequest,
+    PushShown,
     Reply,
     SendRequest,
     StreamItem,
@@ -46,6 +48,24 @@ class Codec(Protocol):
 
     def decode_list_query(self, query: Mapping[str, str], /) -> ListRequest:
         """Which tasks, from query parameters."""
+
+    def decode_push_create(self, params: Any, /) -> PushRequest:
+        """A new push notification config."""
+
+    def decode_push_one(self, params: Any, /) -> PushRequest:
+        """Which push notification config, to get or to delete."""
+
+    def decode_push_all(self, params: Any, /) -> PushRequest:
+        """Whose push notification configs."""
+
+    def encode_push(self, shown: PushShown, /) -> Any:
+        """A push notification config."""
+
+    def encode_push_page(self, shown: Sequence[PushShown], /) -> Any:
+        """All of a task's."""
+
+    def encode_push_deleted(self) -> Any:
+        """What a delete is answered with."""
 
     def encode_send_response(self, reply: Reply, /) -> dict[str, Any]:
         """What a send is answered with."""

@@ -134,18 +134,60 @@ TaskNews = Task | StatusUpdate | ArtifactUpdate
 StreamItem = TaskNews | Message
 
 
+PushNews = Literal["status", "artifact"]
+PushStyle = Literal["1.0", "0.3", "dialect"]  # how notifications are spelled: as their config was
+
+
+def _hidden(value: str | None) -> str:
+    return "None" if value is None else "<secret>"
+
+
+@attrs.frozen
+class PushConfig:
+    """Where a client wants to be told of a task's news, and how the notifier shows who it is (A2A 1.0 §4.3.1).
+
+    `id` empty: none was given. `secret` keys a signature over each notification; `news` is what to tell of, empty: everything.
+    """
+
+    url: str
+    id: str = ""
+    token: str | None = attrs.field(default=None, repr=_hidden)
+    scheme: str | None = None
+    credentials: str | None = attrs.field(default=None, repr=_hidden)
+    secret: str | None = attrs.field(default=None, repr=_hidden)
+    news: frozenset[PushNews] = frozenset()
+    style: PushStyle = "1.0"
+
+
+@attrs.frozen
+class PushRequest:
+    """What one push notification operation is about; `config` when it is a new one. `config_id` None: none was named."""
+
+    task_id: str
+    config_id: str | None = None
+    config: PushConfig | None = None
+
+
+@attrs.frozen
+class PushShown:
+    """A config of a task as a caller may see it."""
+
+    task_id: str
+    config: PushConfig
+
+
 @attrs.frozen
 class SendRequest:
     """`SendMessage` and `SendStreamingMessage` (A2A 1.0 §3.2.1, §3.2.2).
 
-    `history_length` None: all. `wants_push`: the request carried a push notification config.
+    `history_length` None: all. `push`: the push notification config that came with the message.
     """
 
     message: Message
     return_immediately: bool = False
     history_length: int | None = None
     accepted_output_modes: tuple[str, ...] = ()
-    wants_push: bool = False
+    push: PushConfig | None = None
     metadata: Metadata | None = None
     tenant: str | None = None
 

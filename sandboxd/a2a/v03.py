@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, assert_never
 
-from sandboxd.a2a import v10
+from sandboxd.a2a import push, v10
 from sandboxd.a2a.fields import Fields, refuse
 from sandboxd.a2a.model import (
     Artifact,
@@ -21,6 +21,9 @@ from sandboxd.a2a.model import (
     ListRequest,
     Message,
     Part,
+    PushConfig,
+    PushRequest,
+    PushShown,
     Reply,
     Role,
     SendRequest,
@@ -71,11 +74,31 @@ def decode_send(body: Any) -> SendRequest:
         return_immediately=not blocking if blocking is not None else (is_proto and configuration is not None),
         history_length=chosen.integer("historyLength", 0) or None,
         accepted_output_modes=chosen.texts("acceptedOutputModes"),
-        wants_push=any(chosen.child(key) is not None for key in ("pushNotificationConfig", "pushNotification")),
+        push=_inline_push(chosen),
         metadata=request.mapping("metadata"),
     )
     refuse("take the message", problems)
     return made
+
+
+def decode_push_create(params: Any) -> PushRequest:
+    """`tasks/pushNotificationConfig/set`, and the same over HTTP."""
+    return push.decode_create(params, style="0.3")
+
+
+decode_push_one = push.decode_one_03
+decode_push_all = push.decode_all_03
+encode_push = push.encode_03
+
+
+def encode_push_page(shown: Sequence[PushShown]) -> Any:
+    """JSON-RPC's list has no frame."""
+    return [encode_push(one) for one in shown]
+
+
+def encode_push_deleted() -> Any:
+    """JSON-RPC's delete has no result."""
+    return None
 
 
 def decode_list(params: Any) -> ListRequest:
@@ -162,6 +185,11 @@ def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -
         extensions=[uri for uri in message.extensions if uri not in hide],
         referenceTaskIds=list(message.reference_task_ids),
     )
+
+
+def _inline_push(chosen: Fields) -> PushConfig | None:
+    found = chosen.child("pushNotificationConfig") or chosen.child("pushNotification")
+    return None if found is None else push.read(found, "0.3")
 
 
 def _is_proto(message: Fields) -> bool:

@@ -8,15 +8,16 @@ metadata. Requests are read by `v03`, which knows every spelling of that version
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, assert_never
 
-from sandboxd.a2a import v03
+from sandboxd.a2a import push, v03
 from sandboxd.a2a.model import (
     Artifact,
     ArtifactUpdate,
     Message,
     Part,
+    PushShown,
     Reply,
     Role,
     StatusUpdate,
@@ -43,6 +44,20 @@ decode_cancel = v03.decode_cancel
 decode_subscribe = v03.decode_subscribe
 decode_list = v03.decode_list
 decode_list_query = v03.decode_list_query
+decode_push_create = v03.decode_push_create
+decode_push_one = v03.decode_push_one
+decode_push_all = v03.decode_push_all
+encode_push = push.encode_03_proto
+
+
+def encode_push_page(shown: Sequence[PushShown]) -> Any:
+    """`ListTaskPushNotificationConfigResponse`."""
+    return {"configs": [encode_push(one) for one in shown]}
+
+
+def encode_push_deleted() -> Any:
+    """An empty message."""
+    return {}
 
 
 def encode_task(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:

@@ -9,9 +9,10 @@ and `extensions` (hitl-prompt/v1: no envelope without activation).
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, assert_never
 
+from sandboxd.a2a import push
 from sandboxd.a2a.fields import Fields, refuse
 from sandboxd.a2a.model import (
     Artifact,
@@ -22,6 +23,9 @@ from sandboxd.a2a.model import (
     Message,
     Part,
     PartKind,
+    PushConfig,
+    PushRequest,
+    PushShown,
     Reply,
     Role,
     SendRequest,
@@ -69,7 +73,7 @@ def decode_send(params: Any) -> SendRequest:
         return_immediately=configuration.flag("returnImmediately") or False,
         history_length=configuration.integer("historyLength", 0),
         accepted_output_modes=configuration.texts("acceptedOutputModes"),
-        wants_push=configuration.child("taskPushNotificationConfig") is not None,
+        push=_inline_push(configuration),
         metadata=request.mapping("metadata"),
         tenant=request.text("tenant"),
     )
@@ -129,6 +133,26 @@ def decode_list_query(query: Mapping[str, str]) -> ListRequest:
     return decode_list({name: words.get(value, value) if name in booleans else value for name, value in query.items()})
 
 
+def decode_push_create(params: Any) -> PushRequest:
+    """`CreateTaskPushNotificationConfig` (§3.1.7)."""
+    return push.decode_create(params, style="1.0")
+
+
+decode_push_one = push.decode_one
+decode_push_all = push.decode_all
+encode_push = push.encode
+
+
+def encode_push_page(shown: Sequence[PushShown]) -> Any:
+    """`ListTaskPushNotificationConfigsResponse` (§3.1.9), one page."""
+    return {"configs": [encode_push(one) for one in shown], "nextPageToken": ""}
+
+
+def encode_push_deleted() -> Any:
+    """What `DeleteTaskPushNotificationConfig` is answered with: an empty message."""
+    return {}
+
+
 def encode_task(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
     """A bare Task, as `GetTask` and `CancelTask` answer (§4.1.1)."""
     spelled: dict[str, Any] = {"id": task.id, "contextId": task.context_id, "status": _encode_status(task.status, hide)}
@@ -183,6 +207,11 @@ def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -
         extensions=[uri for uri in message.extensions if uri not in hide],
         referenceTaskIds=list(message.reference_task_ids),
     )
+
+
+def _inline_push(configuration: Fields) -> PushConfig | None:
+    found = configuration.child("taskPushNotificationConfig")
+    return None if found is None else push.read(found, "1.0")
 
 
 def _message(fields: Fields) -> Message:

@@ -113,6 +113,10 @@ class Daemon:
         query = {"limit": str(limit)} | ({} if after is None else {"after": str(after)})
         return self._ask("read the audit record", "GET", "/audit", query=query, of_host=True)
 
+    def dead_pushes(self, *, limit: int) -> Mapping[str, Any]:
+        """Push notifications that were given up, the newest first."""
+        return self._ask("list dead letters", "GET", "/push/dead", query={"limit": str(limit)}, of_host=True)
+
     def artifact(self, task_id: str, artifact_id: str) -> Iterator[bytes]:
         """The artifact's kept bytes, piece by piece."""
         what = f"read artifact `{artifact_id}` of task `{task_id}`"

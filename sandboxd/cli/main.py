@@ -32,6 +32,8 @@ COMMANDS: Final = {
     "record": "Record a program's terminal for a bug report.",
     "card": "Show and verify an agent card, rotate the keys that sign it.",
     "tokens": "Make, list and revoke the tokens of clients.",
+    "push": "List push notifications that were given up.",
+    "courier": "Send push notifications for a daemon that may not connect itself.",
     "audit": "Read the record of every send, answer and cancel.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",

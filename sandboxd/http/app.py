@@ -20,7 +20,7 @@ from sandboxd.a2a.extensions import activated
 from sandboxd.a2a.jsonrpc import CallId, id_of
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import Refusal, VersionNotSupported
-from sandboxd.http import artifacts, audit, card_routes, compat, jsonrpc, ops, rest
+from sandboxd.http import artifacts, audit, card_routes, compat, jsonrpc, ops, push, rest
 from sandboxd.http.answers import JSON, as_refusal, refusal_answer
 from sandboxd.http.auth import NOBODY, PEER
 from sandboxd.http.doors import Doors, current_speech, read_json
@@ -105,6 +105,7 @@ def host_routes() -> tuple[Route, ...]:
         Route("GET", "/readyz", ops.Readiness(), OPEN),
         Route("GET", "/metrics", ops.measure, KNOWN),
         Route("GET", "/audit", audit.show, KNOWN),
+        Route("GET", "/push/dead", push.show_dead, KNOWN),
     )
 
 
@@ -157,7 +158,9 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
 class _Tenant(BaseConverter):
     """The first segment of a path with a tenant: any that begins no path of ours."""
 
-    regex = r"(?!(?:agents|tasks|rpc|v1|metrics|audit|schemas|healthz|readyz|extendedAgentCard)/)(?!\.well-known/)[^/:]{1,256}"
+    regex = (
+        r"(?!(?:agents|tasks|rpc|v1|metrics|audit|push|schemas|healthz|readyz|extendedAgentCard)/)(?!\.well-known/)[^/:]{1,256}"
+    )
 
 
 def _check_version(speech: Speech, served: tuple[Version, ...]) -> None:

@@ -14,13 +14,14 @@ import quart
 
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.model import CancelRequest, ListRequest, Reply, SendRequest
-from sandboxd.errors import ExtendedCardNotConfigured, PushNotificationNotSupported, UnsupportedOperation
+from sandboxd.errors import ExtendedCardNotConfigured, UnsupportedOperation
 from sandboxd.http.auth import ANYONE, PEER
 from sandboxd.http.cards import Asked
 from sandboxd.http.doors import Doors
 from sandboxd.operations import cancel as canceling
 from sandboxd.operations import get as getting
 from sandboxd.operations import list as listing
+from sandboxd.operations import push as pushing
 from sandboxd.operations import send as sending
 from sandboxd.operations import subscribe as subscribing
 from sandboxd.operations.host import Caller
@@ -99,9 +100,33 @@ async def subscribe(it: Call) -> Stream:
     return await subscribing.subscribe(it.doors.host, it.caller, it.instance, task_id, after=it.after, shows_ended=shows_ended)
 
 
-async def push_config(it: Call) -> Any:
-    """Every push notification operation."""
-    raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
+async def create_push(it: Call) -> Any:
+    """`CreateTaskPushNotificationConfig`, `tasks/pushNotificationConfig/set`."""
+    pushing.need(it.doors.host)  # before the parameters: where there is none, nothing else is of interest
+    request = it.codec.decode_push_create(it.params)
+    return it.codec.encode_push(await pushing.create(it.doors.host, it.caller, it.instance, request))
+
+
+async def get_push(it: Call) -> Any:
+    """`GetTaskPushNotificationConfig`, `tasks/pushNotificationConfig/get`."""
+    pushing.need(it.doors.host)
+    request = it.codec.decode_push_one(it.params)
+    is_old = it.codec.VERSION == "0.3"
+    return it.codec.encode_push(await pushing.get(it.doors.host, it.caller, it.instance, request, has_default=is_old))
+
+
+async def list_pushes(it: Call) -> Any:
+    """`ListTaskPushNotificationConfigs`, `tasks/pushNotificationConfig/list`."""
+    pushing.need(it.doors.host)
+    request = it.codec.decode_push_all(it.params)
+    return it.codec.encode_push_page(await pushing.list_configs(it.doors.host, it.caller, it.instance, request.task_id))
+
+
+async def delete_push(it: Call) -> Any:
+    """`DeleteTaskPushNotificationConfig`, `tasks/pushNotificationConfig/delete`."""
+    pushing.need(it.doors.host)
+    await pushing.delete(it.doors.host, it.caller, it.instance, it.codec.decode_push_one(it.params))
+    return it.codec.encode_push_deleted()
 
 
 async def extended_card(it: Call) -> Any:
@@ -126,10 +151,10 @@ METHODS_10: Mapping[str, Operation] = {
     "ListTasks": list_tasks,
     "CancelTask": cancel,
     "SubscribeToTask": subscribe,
-    "CreateTaskPushNotificationConfig": push_config,
-    "GetTaskPushNotificationConfig": push_config,
-    "ListTaskPushNotificationConfigs": push_config,
-    "DeleteTaskPushNotificationConfig": push_config,
+    "CreateTaskPushNotificationConfig": create_push,
+    "GetTaskPushNotificationConfig": get_push,
+    "ListTaskPushNotificationConfigs": list_pushes,
+    "DeleteTaskPushNotificationConfig": delete_push,
     "GetExtendedAgentCard": extended_card,
 }
 METHODS_03: Mapping[str, Operation] = {
@@ -138,10 +163,10 @@ METHODS_03: Mapping[str, Operation] = {
     "tasks/get": get,
     "tasks/cancel": cancel,
     "tasks/resubscribe": subscribe,
-    "tasks/pushNotificationConfig/set": push_config,
-    "tasks/pushNotificationConfig/get": push_config,
-    "tasks/pushNotificationConfig/list": push_config,
-    "tasks/pushNotificationConfig/delete": push_config,
+    "tasks/pushNotificationConfig/set": create_push,
+    "tasks/pushNotificationConfig/get": get_push,
+    "tasks/pushNotificationConfig/list": list_pushes,
+    "tasks/pushNotificationConfig/delete": delete_push,
     "agent/getAuthenticatedExtendedCard": extended_card,
 }
 

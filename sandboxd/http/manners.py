@@ -21,7 +21,7 @@ from typing import Final, Literal, Protocol
 
 import attrs
 
-from sandboxd.a2a import v03, v03proto, v10, versions
+from sandboxd.a2a import dialect, v03, v03proto, v10, versions
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import VersionNotSupported
@@ -30,7 +30,7 @@ Manner = Literal["rpc", "rest", "rest03", "dialect"]
 
 EXTENSIONS: Final = "A2A-Extensions"
 EXTENSIONS_03: Final = "X-A2A-Extensions"
-_HOST_PATHS: Final = ("healthz", "readyz", "metrics", "audit", "schemas", ".well-known")
+_HOST_PATHS: Final = ("healthz", "readyz", "metrics", "audit", "push", "schemas", ".well-known")
 _DIALECT_STEPS: Final = ("cancel", "subscribe", "artifacts")
 
 
@@ -57,7 +57,7 @@ class Speech:
         return _CODECS[self.manner]
 
 
-_CODECS: Final[Mapping[Manner, Codec]] = {"rest": v10, "rest03": v03proto, "dialect": v03}
+_CODECS: Final[Mapping[Manner, Codec]] = {"rest": v10, "rest03": v03proto, "dialect": dialect}
 
 
 def speech_of(path: str, headers: Headers, query: Sequence[tuple[str, str]]) -> Speech:

@@ -16,6 +16,7 @@ from sandboxd.http.answers import A2A_JSON, JSON, answer, refusal_json, wants_a2
 from sandboxd.http.calls import Call, Operation
 from sandboxd.http.doors import Doors, current_speech, read_json, read_optional_object
 from sandboxd.http.sse import last_event_id
+from sandboxd.operations import push as pushing
 from sandboxd.operations.host import Caller
 from sandboxd.operations.stream import Stream
 
@@ -61,8 +62,20 @@ async def act_on_task(doors: Doors, caller: Caller, instance: str, ref: str) -> 
 
 
 async def push_configs(doors: Doors, caller: Caller, instance: str, ref: str, config: str = "") -> quart.Response:
-    """Every push notification operation."""
-    return await perform(calls.push_config, doors, caller, instance, {"taskId": ref, "id": config})
+    """`GET` and `POST /tasks/{id}/pushNotificationConfigs`, `GET` and `DELETE` of one of them."""
+    match quart.request.method:
+        case "POST":
+            pushing.need(doors.host)
+            body = await read_json(quart.request)
+            if isinstance(body, dict):  # the path says which task
+                body = {name: value for name, value in body.items() if name not in ("taskId", "task_id")} | {"taskId": ref}
+            return await perform(calls.create_push, doors, caller, instance, body)
+        case "DELETE":
+            return await perform(calls.delete_push, doors, caller, instance, {"taskId": ref, "id": config})
+        case _ if config:
+            return await perform(calls.get_push, doors, caller, instance, {"taskId": ref, "id": config})
+        case _:
+            return await perform(calls.list_pushes, doors, caller, instance, {"taskId": ref})
 
 
 async def extended_card(doors: Doors, caller: Caller, instance: str) -> quart.Response:

@@ -11,6 +11,7 @@ from sandboxd.live.clock import Clock
 from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.access import NOTHING, Grants, Scope
 from sandboxd.operations.once import Once
+from sandboxd.operations.outbox import Outbox
 from sandboxd.runner.client import Spawner
 from sandboxd.schemas.judge import Judge
 from sandboxd.store.base import Store
@@ -71,7 +72,8 @@ class Capabilities:
 class Host:
     """Everything that an operation needs, put together once by `daemon.py`.
 
-    `plays_scripts`: the public kit's profile, where no message starts a command.
+    `plays_scripts`: the public kit's profile, where no message starts a command. `outbox`: how push notifications leave; None:
+    there are none.
     """
 
     instances: Mapping[str, Instance]
@@ -84,6 +86,7 @@ class Host:
     judge: Judge
     capabilities: Capabilities = Capabilities()
     plays_scripts: bool = False
+    outbox: Outbox | None = None
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def instance(self, instance_id: str) -> Instance:

@@ -31,6 +31,10 @@ from sandboxd.live.clock import Clock
 from sandboxd.store.base import SendKey, SendRecord, Store, StoreUnavailable, Told
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PUSH_NAMES: Final = (
+    *("taskPushNotificationConfig", "task_push_notification_config", "pushNotificationConfig", "push_notification_config"),
+    *("pushNotification", "push_notification"),
+)
 _SECRETS_MAX: Final = 10_000  # answers whose MAC is remembered
 
 
@@ -167,5 +171,13 @@ def _identify(principal: str, instance: str, params: Mapping[str, Any]) -> Reque
         hidden = [response, said.pop("parts", None)]
         said["metadata"] = {**metadata, HITL_RESPONSE_FOR: known}
         secret = canonical(hidden)
+    request = {**params, "message": said}
+    configuration = params.get("configuration")
+    if isinstance(configuration, Mapping):
+        # A push config holds credentials.
+        kept = {name: value for name, value in configuration.items() if name not in _PUSH_NAMES}
+        if len(kept) < len(configuration):
+            request["configuration"] = kept
+            secret = (secret or b"") + canonical([configuration[name] for name in sorted(configuration) if name not in kept])
     key = SendKey(principal, instance, message_id.lower())
-    return Request(key, sha256_hex({**params, "message": said}), secret)
+    return Request(key, sha256_hex(request), secret)

@@ -18,9 +18,9 @@ from sandboxd.errors import (
     InvalidParams,
     NotReady,
     Problem,
-    PushNotificationNotSupported,
     UnsupportedOperation,
 )
+from sandboxd.operations import push as pushing
 from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
 from sandboxd.operations.audit import audited, of_message
@@ -67,6 +67,18 @@ async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) 
     _check_extensions(host, caller)
     if caller.earlier is not None:
         return await _recall(host, caller, instance, caller.earlier)
+    if request.push is None:
+        return await _take(host, caller, instance, request)
+    outbox = pushing.need(host)
+    if caller.grants.allows("send", instance) or caller.grants.allows("answer", instance):  # else it is refused for that
+        await pushing.vet(outbox, request.push)
+    view = await _take(host, caller, instance, request)
+    if isinstance(view, TaskView):
+        await pushing.attach(host, outbox, caller, view, request.push, is_new=request.message.task_id is None)
+    return view
+
+
+async def _take(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     message = request.message
     if host.plays_scripts:
         return await _play(host, caller, instance, request)
@@ -75,8 +87,6 @@ async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) 
     caller.need("send", instance, "send a message")
     if message.task_id is not None:
         return await _take_again(host, caller, instance, message)
-    if request.wants_push:
-        raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
     _refuse_other_parts(message)
     view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
@@ -92,8 +102,6 @@ async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) 
 async def _play(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
     message = request.message
     caller.need("send", instance, "send a message")
-    if request.wants_push and not host.capabilities.push_notifications:
-        raise PushNotificationNotSupported("cannot set up push notifications: this host has none")
     if message.task_id is None:
         return await scripted.begin(host, caller, instance, message)
     view = await _continued(host, caller, instance, message)

@@ -9,12 +9,12 @@ the sequence number it builds on, and `Conflict` says that somebody else wrote.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 import attrs
 
-from sandboxd.a2a.model import TaskState
+from sandboxd.a2a.model import PushConfig, TaskState
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
 
@@ -27,6 +27,10 @@ class Conflict(Exception):
 
 class StoreUnavailable(Exception):
     """The store cannot be read or written (disk full, I/O error, corrupt); the message says which."""
+
+
+class TooManyPushes(Exception):
+    """The task has as many push notification configs as a task may have."""
 
 
 @attrs.frozen
@@ -116,6 +120,41 @@ class AuditRecord:
 
     number: int
     entry: AuditEntry
+
+
+@attrs.frozen
+class PushEntry:
+    """A push notification config, whose it is, and how far its receiver has been told.
+
+    `cursor`: the last event that was dealt with; what follows it is to be sent. `extensions`: those that its creator's request
+    activated. `tries`: how often the next event was tried; `next_at`: not to be tried before. `is_given_up`: the receiver did
+    not take the event before, in all the tries that it had.
+    """
+
+    task_id: str
+    instance: str
+    principal: str
+    extensions: tuple[str, ...]
+    config: PushConfig
+    cursor: int
+    number: int = 0
+    tries: int = 0
+    next_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    is_given_up: bool = False
+
+
+@attrs.frozen
+class DeadPush:
+    """A notification that was given up: of event `seq` of that task, for that config. `url` is without its query."""
+
+    task_id: str
+    config_id: str
+    principal: str
+    url: str
+    seq: int
+    at: datetime
+    tries: int
+    why: str
 
 
 @attrs.frozen
@@ -219,6 +258,34 @@ class Store(Protocol):
 
     async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` audit records from before then; how many went."""
+
+    async def put_push(self, entry: PushEntry, *, max_per_task: int) -> PushEntry:
+        """Keep a push notification config, in place of one of the same id of the same principal; with number and cursor.
+
+        A cursor below zero means "from now on"; one that takes another's place takes its cursor. Raises `TooManyPushes`, and
+        `Conflict` when the task is not on record.
+        """
+
+    async def pushes(self, task_id: str) -> Sequence[PushEntry]:
+        """The task's configs, oldest first."""
+
+    async def live_pushes(self) -> Sequence[PushEntry]:
+        """Every config that has, or may get, something to be sent."""
+
+    async def drop_pushes(self, numbers: Sequence[int]) -> None:
+        """Forget configs by their numbers."""
+
+    async def advance_push(self, number: int, cursor: int, *, got_through: bool) -> bool:
+        """Everything up to `cursor` has been dealt with; False: the config is gone. `got_through`: its receiver answers."""
+
+    async def fail_push(self, number: int, *, tries: int, next_at: datetime) -> bool:
+        """What follows the cursor was tried so often, and is to be tried again then; False: the config is gone."""
+
+    async def bury_push(self, number: int, dead: DeadPush) -> bool:
+        """Give up on an event: it becomes a dead letter, and the cursor passes it; False: the config is gone."""
+
+    async def dead_pushes(self, *, limit: int = 1000) -> Sequence[DeadPush]:
+        """Dead letters, the newest first; they go with their task, and the oldest when there are many."""
 
     async def check(self) -> None:
         """Write and read something durable; `StoreUnavailable` when that fails. For `/readyz`."""

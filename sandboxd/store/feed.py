@@ -31,6 +31,7 @@ class Feed:
         self._buffer_events, self._buffer_bytes = buffer_events, buffer_bytes
         self._listeners: dict[str, set[Subscription]] = {}
         self._is_closed = False
+        self.on_news: list[Callable[[str], None]] = []  # called with a task's id after each of its appends; must not raise
 
     async def create(self, principal: str, entries: Sequence[Entry], view: TaskView) -> None:
         """As `Store.create`, then publish. Cancelled before anything is written, or not at all."""
@@ -74,6 +75,8 @@ class Feed:
         with trio.CancelScope(shield=True):
             await write()
         events = [StoredEvent(seq, entry.event, entry.chunk) for seq, entry in enumerate(entries, start=after + 1)]
+        for call in self.on_news:
+            call(view.task_id)
         for subscription in self._listeners.get(view.task_id, ()):
             for event in events:
                 subscription.offer(event)

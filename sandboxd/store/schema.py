@@ -122,4 +122,37 @@ END;
 CREATE INDEX tasks_by_principal ON tasks (instance, principal, status_at_ms, id);
 """
 
-SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT))  # "SBOX"
+# Who is to be told of a task's news. There is no queue: `cursor` stands in the task's own log. `body` holds what is needed to
+# send, credentials included. `number` is never used twice, so whoever sends notices that its config is gone.
+_PUSHES: Final = """
+CREATE TABLE push_configs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    task INTEGER NOT NULL REFERENCES tasks ON DELETE CASCADE,
+    id TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    extensions TEXT NOT NULL,
+    body TEXT NOT NULL,
+    cursor INTEGER NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    next_at_us INTEGER NOT NULL DEFAULT 0,
+    is_given_up INTEGER NOT NULL DEFAULT 0,
+    is_done INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (task, principal, id)
+) STRICT;
+CREATE INDEX push_configs_live ON push_configs (number) WHERE is_done = 0;
+
+CREATE TABLE push_dead (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    task INTEGER NOT NULL REFERENCES tasks ON DELETE CASCADE,
+    config_id TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    url TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    at_us INTEGER NOT NULL,
+    tries INTEGER NOT NULL,
+    why TEXT NOT NULL
+) STRICT;
+CREATE INDEX push_dead_of_task ON push_dead (task);
+"""
+
+SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES))  # "SBOX"

@@ -15,12 +15,14 @@ from typing import TypeVar
 
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import Database, open_database
-from sandboxd.store import audit, changes, queries, retention, sends
+from sandboxd.store import audit, changes, pushes, queries, retention, sends
 from sandboxd.store.base import (
     AuditEntry,
     AuditRecord,
+    DeadPush,
     Entry,
     PromptRecord,
+    PushEntry,
     SendKey,
     SendRecord,
     StoredEvent,
@@ -142,6 +144,38 @@ class SqliteStore:
     async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
         """As `Store.forget_audit`."""
         return await self._write(lambda connection: audit.forget(connection, before, limit))
+
+    async def put_push(self, entry: PushEntry, *, max_per_task: int) -> PushEntry:
+        """As `Store.put_push`."""
+        return await self._write(lambda connection: pushes.put(connection, entry, max_per_task))
+
+    async def pushes(self, task_id: str) -> Sequence[PushEntry]:
+        """As `Store.pushes`."""
+        return await self._read(lambda connection: pushes.of_task(connection, task_id))
+
+    async def live_pushes(self) -> Sequence[PushEntry]:
+        """As `Store.live_pushes`."""
+        return await self._read(pushes.live)
+
+    async def drop_pushes(self, numbers: Sequence[int]) -> None:
+        """As `Store.drop_pushes`."""
+        await self._write(lambda connection: pushes.drop(connection, numbers))
+
+    async def advance_push(self, number: int, cursor: int, *, got_through: bool) -> bool:
+        """As `Store.advance_push`."""
+        return await self._write(lambda connection: pushes.advance(connection, number, cursor, got_through=got_through))
+
+    async def fail_push(self, number: int, *, tries: int, next_at: datetime) -> bool:
+        """As `Store.fail_push`."""
+        return await self._write(lambda connection: pushes.fail(connection, number, tries, next_at))
+
+    async def bury_push(self, number: int, dead: DeadPush) -> bool:
+        """As `Store.bury_push`."""
+        return await self._write(lambda connection: pushes.bury(connection, number, dead))
+
+    async def dead_pushes(self, *, limit: int = 1000) -> Sequence[DeadPush]:
+        """As `Store.dead_pushes`."""
+        return await self._read(lambda connection: pushes.dead(connection, limit))
 
     async def check(self) -> None:
         """As `Store.check`."""

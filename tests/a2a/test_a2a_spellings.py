@@ -23,6 +23,7 @@ from sandboxd.a2a.model import (
     ListRequest,
     Message,
     Part,
+    PushConfig,
     SendRequest,
     StatusUpdate,
     StreamItem,
@@ -67,7 +68,7 @@ REQUESTS = st.builds(
     st.booleans(),
     st.none() | st.integers(1, 2**31 - 1),
     st.lists(IDS, max_size=2).map(tuple),
-    st.booleans(),
+    st.none() | st.just(PushConfig("https://example.com")),
     METADATA,
 )
 
@@ -152,7 +153,7 @@ def test_every_spelling_of_10_means_the_same(request: SendRequest, data: st.Data
         returnImmediately=request.return_immediately or None,
         historyLength=speller.integer(request.history_length),
         acceptedOutputModes=request.accepted_output_modes,
-        taskPushNotificationConfig={"url": "https://example.com"} if request.wants_push else None,
+        taskPushNotificationConfig={"url": "https://example.com"} if request.push else None,
     )
     spelled = speller.fields(
         message=speller.message(request.message, "parts", parts, "ROLE_USER", 1, 1.0),
@@ -180,7 +181,7 @@ def test_every_spelling_of_03_means_the_same(
     configuration = speller.fields(
         historyLength=speller.integer(request.history_length),
         acceptedOutputModes=request.accepted_output_modes,
-        **{push: {"url": "https://example.com"} if request.wants_push else None},
+        **{push: {"url": "https://example.com"} if request.push else None},
     )
     if blocking is not None:
         configuration["blocking"] = blocking
@@ -191,8 +192,9 @@ def test_every_spelling_of_03_means_the_same(
         **speller.fields(metadata=request.metadata),
     }
 
+    meant = attrs.evolve(request, push=request.push and attrs.evolve(request.push, style="0.3"))
     for codec in (v03, v03proto):
-        assert codec.decode_send(spelled) == request
+        assert codec.decode_send(spelled) == meant
 
 
 @pytest.mark.parametrize("codec", [v10, v03, v03proto], ids=lambda codec: codec.__name__)

@@ -9,7 +9,7 @@ import pytest
 
 from sandboxd.a2a import v03
 from sandboxd.a2a.extensions import HITL_PROMPT
-from sandboxd.a2a.model import Artifact, ArtifactUpdate, Message, Part, StatusUpdate, Task, TaskState, TaskStatus
+from sandboxd.a2a.model import Artifact, ArtifactUpdate, Message, Part, PushConfig, StatusUpdate, Task, TaskState, TaskStatus
 from sandboxd.errors import InvalidParams
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -88,10 +88,19 @@ def test_an_ill_formed_body_is_named(sent: Any, field: str) -> None:
 
 
 def test_the_configuration_is_read() -> None:
-    configuration = {"blocking": False, "historyLength": 2, "acceptedOutputModes": ["text"], "pushNotificationConfig": {}}
+    configuration = {
+        "blocking": False,
+        "historyLength": 2,
+        "acceptedOutputModes": ["text"],
+        "pushNotificationConfig": {"url": "https://a.test/"},
+    }
     request = v03.decode_send(body(role="ROLE_USER") | {"configuration": configuration})
 
-    assert (request.return_immediately, request.history_length, request.wants_push) == (True, 2, True)
+    assert (request.return_immediately, request.history_length, request.push) == (
+        True,
+        2,
+        PushConfig("https://a.test/", style="0.3"),
+    )
     assert request.accepted_output_modes == ("text",)
     assert v03.decode_send(body() | {"configuration": {"historyLength": 0}}).history_length is None
     assert v03.decode_send(body()).return_immediately is False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sandboxd.a2a import v10
-from sandboxd.a2a.model import ListRequest, Part, TaskState
+from sandboxd.a2a.model import ListRequest, Part, PushConfig, TaskState
 from sandboxd.errors import InvalidParams
 
 
@@ -158,8 +158,8 @@ def test_every_problem_is_named_at_once() -> None:
 def test_a_push_configuration_is_noticed() -> None:
     sent = {"message": message(), "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}}}
 
-    assert v10.decode_send(sent).wants_push
-    assert not v10.decode_send({"message": message()}).wants_push
+    assert v10.decode_send(sent).push == PushConfig("https://example.com")
+    assert v10.decode_send({"message": message()}).push is None
 
 
 def test_a_list_request_is_read_from_json_and_from_a_query() -> None:

@@ -38,7 +38,7 @@ def test_every_command_has_help_with_one_sentence_first(path: tuple[str, ...], c
     assert f"Usage: sandboxd {' '.join(path)}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", [path for path in EVERY if path[0] not in ("serve", "completion")], ids=" ".join)
+@pytest.mark.parametrize("path", [path for path in EVERY if path[0] not in ("serve", "courier", "completion")], ids=" ".join)
 def test_every_command_can_print_json(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     main([*path, "--help"])
 

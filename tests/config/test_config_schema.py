@@ -24,7 +24,7 @@ def test_the_first_config_and_what_is_shown_of_it_fit_the_schema() -> None:
         Draft202012Validator(SCHEMA).validate(table)
 
 
-@pytest.mark.parametrize("at", ["", "listen", "auth", "instance", "limits", "retention", "isolation", "tck"])
+@pytest.mark.parametrize("at", ["", "listen", "auth", "instance", "limits", "retention", "push", "isolation", "tck"])
 def test_schema_and_loader_know_the_same_keys(at: str) -> None:
     schema: Any = SCHEMA["properties"][at] if at else SCHEMA
     known = schema.get("items", schema)["properties"]

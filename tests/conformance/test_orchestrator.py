@@ -119,7 +119,7 @@ def test_artifacts_are_listed_and_their_bytes_fetched(shared: Daemon, orchestrat
         (("GET", "/tasks?cursor=x", None), (400, "request.invalid_params")),
         (("POST", "/messages:stream", {}), (400, "request.invalid_params")),
         (("GET", "/v1/tasks/none/artifacts/a", None), (404, "task.not_found")),
-        (("GET", "/v1/tasks/none/pushNotificationConfigs", None), (400, "push.not_supported")),
+        (("GET", "/v1/tasks/none/pushNotificationConfigs", None), (404, "task.not_found")),
     ],
 )
 def test_refusals_are_problems_with_their_codes(shared: Daemon, asked: tuple[str, str, Any], told: tuple[int, str]):

@@ -117,13 +117,17 @@ IN_10: dict[Talk, type[Exception]] = {
 }
 
 
+def profile_of(provoke: Talk) -> str:
+    return "caps-off" if provoke in (push_set, push_get, push_list, push_delete) else "full"
+
+
 @pytest.mark.parametrize("provoke", EVERYWHERE, ids=lambda case: case.__name__)
 def test_each_error_arrives_as_its_own_exception(scripted: Callable[[str], Daemon], wire: tuple[str, str], provoke: Talk):
     async def conversation(client: Client) -> None:
         with pytest.raises(EVERYWHERE[provoke]):
             await provoke(client)
 
-    talk(scripted("full"), wire, conversation, streaming=provoke is unknown_task_to_follow)
+    talk(scripted(profile_of(provoke)), wire, conversation, streaming=provoke is unknown_task_to_follow)
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
@@ -133,20 +137,21 @@ def test_each_error_of_10_arrives_as_its_own_exception(scripted: Callable[[str],
         with pytest.raises(IN_10[provoke]):
             await provoke(client)
 
-    talk(scripted("full"), (binding, "1.0"), conversation, streaming=provoke is follow_the_finished)
+    talk(scripted(profile_of(provoke)), (binding, "1.0"), conversation, streaming=provoke is follow_the_finished)
 
 
 def test_what_03_lacks_is_told_by_jsonrpc(scripted: Callable[[str], Daemon]):
-    async def conversation(client: Client) -> None:
-        for provoke, told in (
-            (push_list, sdk.PushNotificationNotSupportedError),
-            (push_delete, sdk.PushNotificationNotSupportedError),
-            (extended_card, sdk.ExtendedAgentCardNotConfiguredError),
-        ):
+    for provoke, told in (
+        (push_list, sdk.PushNotificationNotSupportedError),
+        (push_delete, sdk.PushNotificationNotSupportedError),
+        (extended_card, sdk.ExtendedAgentCardNotConfiguredError),
+    ):
+
+        async def conversation(client: Client, provoke: Talk = provoke, told: type[Exception] = told) -> None:
             with pytest.raises(told):
                 await provoke(client)
 
-    talk(scripted("full"), ("JSONRPC", "0.3"), conversation, streaming=False)
+        talk(scripted(profile_of(provoke)), ("JSONRPC", "0.3"), conversation, streaming=False)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -70,7 +70,7 @@ def test_dangerous_patterns_are_refused_with_the_reason(pattern: str, why: str) 
 )
 def test_the_worst_line_for_a_pattern_that_is_taken_costs_little(pattern: str, text: str) -> None:
     compiled = compile_pattern(pattern)
-    began = time.perf_counter()
+    began = time.thread_time()
     compiled.search(text)
 
-    assert time.perf_counter() - began < 0.5  # measured: at most 40 ms; the bound is for a busy machine
+    assert time.thread_time() - began < 0.5  # measured: at most 40 ms; CPU time, so that a busy machine changes nothing

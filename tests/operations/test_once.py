@@ -175,3 +175,13 @@ async def test_after_a_restart_an_answers_payload_is_not_compared(store: SqliteS
 
     async with Once(store, HandClock()).turn(answer("two")) as turn:
         assert turn.found is not None
+
+
+@pytest.mark.parametrize("name", ["taskPushNotificationConfig", "task_push_notification_config", "pushNotificationConfig"])
+def test_the_credentials_of_a_push_config_are_in_no_hash(name: str) -> None:
+    def sent(credentials: str) -> Request:
+        config = {"url": "https://example.com/", "authentication": {"scheme": "Bearer", "credentials": credentials}}
+        return request_of({**params(message_id="5b0a3a1e-8a3c-4c06-9c0e-0d6b2a7a5d11"), "configuration": {name: config}})
+
+    assert sent("one").digest == sent("two").digest
+    assert sent("one").secret != sent("two").secret

@@ -1,0 +1,1 @@
+"""How do push notifications leave this machine?"""
