@@ -6,6 +6,7 @@ Against a real daemon over TCP. `SANDBOXD_FUZZ_EXAMPLES` is how many requests ea
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,8 @@ class Target:
             self.known |= {mutants.ASKING: task["id"], mutants.PROMPT: prompt_of(task)["prompt_id"]}
 
     def check(self, sent: Sent) -> None:
-        answer = exchange(self.daemon.url, sent.data(self.known), method=sent.method)
+        known = {**self.known, mutants.FRESH: str(uuid.uuid4())}
+        answer = exchange(self.daemon.url, sent.data(known), method=sent.method)
         assert answer is not None, "closed without an answer"
         judge(answer, sent.door, folder=str(self.daemon.folder))
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.support.daemon import ADAPTER, HITL, RUNNER
 from tests.support.wire import Door
 
-FINISHED, ASKING, PROMPT, TOKEN = "FINISHED-TASK", "ASKING-TASK", "OPEN-PROMPT", "THE-TOKEN"
+FINISHED, ASKING, PROMPT, TOKEN, FRESH = "FINISHED-TASK", "ASKING-TASK", "OPEN-PROMPT", "THE-TOKEN", "FRESH-ID"
+SEEN = "0f5a7c1e-6b3d-4c58-9a55-3c1d2e4f5a6b"  # a message id that is used again and again
 IDEMPOTENCY = "https://agentic-sandbox.aiwg.io/extensions/idempotency/v1"
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -59,7 +60,7 @@ def _message(version: str, **more: Any) -> dict[str, Any]:
     part = {"1.0": {"text": "hello"}, "0.3": {"kind": "text", "text": "hello"}}[version]
     role = {"1.0": "ROLE_USER", "0.3": "user"}[version]
     kind = {} if version == "1.0" else {"kind": "message"}
-    return {"messageId": "fuzz", "role": role, "parts": [part], **kind, **more}
+    return {"messageId": FRESH, "role": role, "parts": [part], **kind, **more}
 
 
 def _sends(version: str) -> list[dict[str, Any]]:
@@ -210,10 +211,28 @@ def host() -> list[Sent]:
 
 _texts = st.text(st.characters(exclude_categories=()), max_size=12)
 _odd = st.sampled_from(
-    ["", "\0", "\ud800", "\u202e", "../../etc/passwd", "%", "1e999", "-1", "9" * 30, "x" * 300, "{}", FINISHED, ASKING, PROMPT]
+    [
+        "",
+        "\0",
+        "\ud800",
+        "\u202e",
+        "../../etc/passwd",
+        "%",
+        "1e999",
+        "-1",
+        "9" * 30,
+        "x" * 300,
+        "{}",
+        FINISHED,
+        ASKING,
+        PROMPT,
+        SEEN,
+    ]
 )
 _numbers = st.one_of(
-    st.integers(), st.floats(), st.sampled_from([2**31, 2**53 + 1, -(2**63), 10**400, 1e308, float("nan"), float("inf")])
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([2**31, 2**53 + 1, -(2**63), 10**400, 1e308, float("nan"), float("inf")]),
 )
 leaves = st.one_of(st.none(), st.booleans(), _numbers, _texts, _odd)
 values = st.recursive(
@@ -238,9 +257,13 @@ def _places(value: Any, at: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 def _mutated_json(draw: st.DrawFn, value: Any) -> Any:
     found = copy.deepcopy(value)
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.sampled_from(_places(found)))
-        if not place:
-            continue
+        # Deep inside, most of the time: an envelope that is wrong is refused before anything else is looked at.
+        depth = draw(st.sampled_from((1, 2, 3, 3, 4)))
+        places = [place for place in _places(found) if place]
+        places = [place for place in places if len(place) >= depth] or places
+        if not places:
+            return draw(values)
+        place = draw(st.sampled_from(places))
         holder = found
         for step in place[:-1]:
             holder = holder[step]
