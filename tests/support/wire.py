@@ -56,6 +56,10 @@ def exchange(url: str, data: bytes, *, method: str = "POST", hang_up: bool = Fal
             return Answer(found.status, found.headers, _body(found))
         except (http.client.RemoteDisconnected, ConnectionResetError):
             return None
+        except http.client.IncompleteRead:
+            if hang_up:
+                return None  # hypercorn takes a half-closed connection for a closed one
+            raise
         finally:
             found.close()
 
