@@ -20,6 +20,7 @@ from tests.support.daemon import REPOSITORY
 Door = Literal["rpc", "rest", "dialect", "any"]
 
 BOUND_S = 15.0  # a blocking send of a command takes a Node's start, on a machine that has other things to do
+FAULT = "a fault of this host"
 LEAKS = ("Traceback (most", 'File "/', '.py", line', "site-packages", ".sqlite3", "0x7f", str(REPOSITORY))
 
 
@@ -103,6 +104,7 @@ def judge(answer: Answer, door: Door, *, folder: str) -> None:
 
 def _judge_json(body: Any, status: int, door: Door, said: str) -> None:
     assert isinstance(body, dict), said
+    assert FAULT not in said, said  # JSON-RPC and streams tell of it below a 200
     if door == "rpc":
         assert _is_call_answer(body), said
     elif status >= 400:
