@@ -316,7 +316,11 @@ queries = st.lists(st.tuples(_names, _query_values).map(b"=".join), max_size=4).
 def mutants(draw: st.DrawFn, valid: Sequence[Sent]) -> Sent:
     """A valid request, changed in its body or, now and then, around it."""
     sent = draw(st.sampled_from(valid))
-    hows = ["headers", "query", "path", "method"] + (["json"] * 8 + ["body"] * 2 if sent.body is not None else ["query"] * 3)
+    hows = (
+        ["headers"] * 3
+        + ["query", "path", "method"]
+        + (["json"] * 8 + ["body"] * 2 if sent.body is not None else ["query"] * 3)
+    )
     match draw(st.sampled_from(hows)):
         case "json":
             return attrs.evolve(sent, body=draw(_mutated_json(sent.body)))
