@@ -196,3 +196,18 @@ def test_a_config_with_problems_lists_them_all(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_config_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     assert main(["config", "show", "--config", str(tmp_path / "none.toml")]) == 3
+
+
+def test_serve_says_which_folder_it_cannot_make(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    config = tmp_path / "sandboxd.toml"
+    config.write_text(
+        'state_dir = "file/state"\n[listen]\nunix = "sandboxd.sock"\nallow_root = true\n'
+        '[[instance]]\nid = "main"\nroot = "/srv"\npolicies = []\n'
+    )
+    command = [sys.executable, "-m", "sandboxd", "serve", "--config", str(config)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=30)
+
+    assert ran.returncode == 78
+    assert f"`state_dir`: cannot make the folder `{tmp_path}/file/state`: not a directory" in ran.stderr
