@@ -2,8 +2,12 @@
 #
 #   make demo    the main job, step by step: a command is sent, asks, is answered, completes
 #   make test    all tests; ARGS="tests/hitl -k answer" runs some
+#
+# And one that CI leaves out, because it installs a package that nothing else needs:
+#
+#   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
 
-.PHONY: help demo test check
+.PHONY: help demo test test-sdk03 check
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +18,9 @@ demo:
 
 test:
 	@scripts/test $(ARGS)
+
+test-sdk03:
+	@scripts/test-sdk03 $(ARGS)
 
 # What CI runs: formatting, lint, types, imports, the tests, the wheel.
 check:
