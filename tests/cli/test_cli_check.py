@@ -216,3 +216,16 @@ def test_explain_shows_hostile_text_as_symbols(tmp_path: Path, capsys: pytest.Ca
     main(["explain", str(transcript)])
 
     assert "\u202e" not in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="NOT TESTED HERE: root may open every folder (`make test` does not run as root)")
+@pytest.mark.parametrize("command", [["tasks"], ["config", "show"], ["tokens", "list"]], ids=" ".join)
+def test_a_config_in_a_closed_folder_is_no_traceback(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+
+    assert main([*command, "--config", str(closed / "sandboxd.toml")]) == 1
+
+    assert "permission denied" in capsys.readouterr().err.lower()
