@@ -155,12 +155,13 @@ class Once:
 
 
 def _identify(principal: str, instance: str, params: Mapping[str, Any]) -> Request | None:
-    message = params.get("message")
+    name = "request" if params.get("message") is None else "message"  # as 0.3's HTTP+JSON calls it
+    message = params.get(name)
     if not isinstance(message, Mapping):
         return None
     message_id = message.get("messageId", message.get("message_id"))
     if not isinstance(message_id, str) or not _UUID.fullmatch(message_id):
-        why = Problem("message.messageId", "must be a UUID: idempotency/v1 is active")
+        why = Problem(f"{name}.messageId", "must be a UUID: idempotency/v1 is active")
         raise MessageIdMalformed("cannot take the message: its id is malformed", problems=[why])
     said = {name: value for name, value in message.items() if name not in ("messageId", "message_id")}
     secret = None
@@ -168,10 +169,10 @@ def _identify(principal: str, instance: str, params: Mapping[str, Any]) -> Reque
     if isinstance(metadata, Mapping) and HITL_RESPONSE_FOR in metadata:
         response = metadata[HITL_RESPONSE_FOR]
         known = {"prompt_id": response.get("prompt_id")} if isinstance(response, Mapping) else {}
-        hidden = [response, said.pop("parts", None)]
+        hidden = [response, said.pop("parts", None), said.pop("content", None)]
         said["metadata"] = {**metadata, HITL_RESPONSE_FOR: known}
         secret = canonical(hidden)
-    request = {**params, "message": said}
+    request = {**params, name: said}
     configuration = params.get("configuration")
     if isinstance(configuration, Mapping):
         # A push config holds credentials.

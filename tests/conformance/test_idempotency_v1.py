@@ -19,9 +19,9 @@ from tests.support.daemon import ADAPTER, HITL, Daemon, output_of, prompt_of, st
 IDEMPOTENCY = "https://agentic-sandbox.aiwg.io/extensions/idempotency/v1"
 ALL = (HITL, ADAPTER, IDEMPOTENCY)
 REPLAYED = "Idempotent-Replayed"
-OLD = ("compat", "rpc03")
+OLD = ("compat", "rpc03", "rest03")
 ASK = ["ask", "Proceed? [y/N] "]
-DOORS = ("rest", "rpc", "compat", "rpc03")
+DOORS = ("rest", "rpc", "compat", "rpc03", "rest03")
 
 
 def post(daemon: Daemon, door: str, params: dict[str, Any], *, extensions: Any = ALL, **more: Any) -> httpx.Response:
@@ -31,7 +31,8 @@ def post(daemon: Daemon, door: str, params: dict[str, Any], *, extensions: Any =
             method = "message/send" if door in OLD else "SendMessage"
             call = {"jsonrpc": "2.0", "id": more.get("call_id", 1), "method": method, "params": spelled(door, params)}
             return client.post("/", json=call)
-        return client.post("/message:send" if door == "rest" else "/messages:send", json=spelled(door, params))
+        path = {"rest": "/message:send", "compat": "/messages:send", "rest03": "/v1/message:send"}[door]
+        return client.post(path, json=spelled(door, params))
 
 
 def spelled(door: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +46,15 @@ def spelled(door: str, params: dict[str, Any]) -> dict[str, Any]:
     configuration = dict(params.get("configuration") or {})
     if "returnImmediately" in configuration:
         configuration["blocking"] = not configuration.pop("returnImmediately")
+    if door == "rest03":  # ProtoJSON of the 0.3 proto
+        content = [
+            {"text": part["text"]} if "text" in part else {"data": {"data": part["data"]}}
+            for part in params["message"]["parts"]
+        ]
+        sent = {**params["message"], "content": content}
+        del sent["parts"]
+        rest = {name: value for name, value in params.items() if name != "message"}
+        return {**rest, "request": sent, "configuration": configuration}
     return {**params, "message": message, "configuration": configuration}
 
 
@@ -132,7 +142,8 @@ def test_another_body_under_the_same_id_is_422_with_both_hashes(shared: Daemon, 
 
     assert is_refused(refused, 422)
     for body in (spelled(door, params), spelled(door, other)):
-        bare = {**body, "message": {name: value for name, value in body["message"].items() if name != "messageId"}}
+        of = "request" if door == "rest03" else "message"
+        bare = {**body, of: {name: value for name, value in body[of].items() if name != "messageId"}}
         assert hashlib.sha256(canonical(bare)).hexdigest() in refused.text
     assert REPLAYED not in refused.headers
     assert replayed.headers[REPLAYED] == "true"  # the stored row is kept
