@@ -137,7 +137,7 @@ def main(config_path: Path | None = None) -> int:
         config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
-        config.state_dir.mkdir(parents=True, exist_ok=True)
+        _make_state_dir(config)
         trio.run(_serve, config)
     except BaseException as error:
         return _last_word(error)
@@ -290,6 +290,14 @@ def _refuse_root(config: Config) -> None:
     if os.geteuid() == 0 and not config.listen.allow_root:
         why = "commands would run as root; run it as a user of its own, or say `allow_root = true` if that is meant"
         raise LoadError(str(config.source or DEFAULT_PATH), [Problem("listen.allow_root", why)])
+
+
+def _make_state_dir(config: Config) -> None:
+    try:
+        config.state_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"cannot make the folder `{config.state_dir}`: {(error.strerror or str(error)).lower()}"
+        raise LoadError(str(config.source or DEFAULT_PATH), [Problem("state_dir", why)]) from error
 
 
 def _last_word(error: BaseException) -> int:

@@ -51,7 +51,7 @@ WAITING: Final = Counter(
     registry=REGISTRY,
 )
 RECEIPTS: Final = Counter(
-    "sandboxd_receipts_total", "What became of typed answers, as far as the terminal tells.", ["word"], registry=REGISTRY
+    "sandboxd_receipts_total", "What became of typed answers, as far as the terminal tells.", ["outcome"], registry=REGISTRY
 )
 OUTPUT_DROPPED_BYTES: Final = Counter(
     "sandboxd_output_dropped_bytes_total", "Output that a cap dropped between the kept head and tail.", registry=REGISTRY

@@ -1,9 +1,10 @@
 #!/bin/sh
 # How does a shell run an adapter command and answer its questions? With curl, and python3 for JSON.
 #
-#   curl_client.sh URL TOKEN_FILE [ANSWER ...]      URL of the daemon, such as http://127.0.0.1:8765
+#   curl_client.sh URL TOKEN_FILE [ANSWER ...]      URL of the daemon, such as http://127.0.0.1:8765: its default
+#                                                   instance; another one is at URL/agents/ID
 #
-# POST /agents/default/messages:send (202 and a Location), GET the Location until the task asks or ends, POST the answer,
+# POST URL/messages:send (202 and a Location), GET the Location until the task asks or ends, POST the answer,
 # print the artifacts. Without an ANSWER left, the terminal is asked. REQUEST and MODE name another request than the
 # example's plan. Exit code 0: the task completed.
 set -eu
@@ -32,7 +33,7 @@ print(''.join(c if c.isprintable() or c == chr(10) else '·' for c in str(found)
 }
 
 send() {
-    code=$(ask -X POST -H 'Content-Type: application/json' --data-binary @- "$url/agents/default/messages:send")
+    code=$(ask -X POST -H 'Content-Type: application/json' --data-binary @- "$url/messages:send")
     case $code in
     200 | 202) ;;
     *)
@@ -59,7 +60,7 @@ print(json.dumps({"message": {"messageId": str(uuid.uuid4()), "role": "user", "p
 ' | send || exit 1
 
 location=$(sed -n 's/^[Ll]ocation: *\([^ ]*\)\r*$/\1/p' "$work/answered" | tr -d '\r')
-case $location in /*) location=$url$location ;; esac
+case $location in /*) location=${url%%/agents/*}$location ;; esac
 echo "task      $location"
 
 before='' answered=''

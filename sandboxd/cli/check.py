@@ -17,7 +17,7 @@ from sandboxd.cli.local import Wish, command_of, open_engine, place, unwrapped
 from sandboxd.cli.options import HoleValue, Span, json_option
 from sandboxd.cli.plan import decision_json, decision_lines
 from sandboxd.cli.run import ADAPTER, below_root, setting_of
-from sandboxd.cli.settings import read_config
+from sandboxd.cli.settings import is_there, read_config
 from sandboxd.cli.text import shown
 from sandboxd.config import DEFAULT_PATH
 from sandboxd.errors import Refusal
@@ -36,7 +36,7 @@ def check() -> None:
 @json_option
 def everything(config: Path | None, as_json: bool) -> int:
     """Check the config, all that it names, and the detector packs; this is what `sandboxd check` does."""
-    if config is None and DEFAULT_PATH.exists():
+    if config is None and is_there(DEFAULT_PATH):
         config = DEFAULT_PATH
     if config is None:
         Console.of_process().talk(f"There is no config at {DEFAULT_PATH}, and none is named: checking what is shipped.")

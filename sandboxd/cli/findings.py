@@ -119,8 +119,18 @@ def _together(loaded: Sequence[Pack]) -> Finding:
     return Finding("detectors", "all together", problems, f"every example holds with all {len(loaded)} packs loaded")
 
 
+def _of_root(root: Path) -> list[Problem]:
+    try:
+        os.close(os.open(root / ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))  # `.`: it can be entered, too
+    except PermissionError:
+        return [Problem("root", f"`{root}` may not be opened by the user who checks (uid {os.geteuid()})")]
+    except OSError:
+        return [Problem("root", f"`{root}` is no folder on this host")]
+    return []
+
+
 def _of_instance(config: Config, instance: Instance, detectors: Mapping[str, Pack]) -> list[Finding]:
-    problems = [] if instance.root.is_dir() else [Problem("root", f"`{instance.root}` is no folder on this host")]
+    problems = _of_root(instance.root)
     results = [of_policy(path, detectors) for path in instance.policies]
     policies = [policy for _, policy in results if policy is not None]
     problems += check_together(policies)
@@ -131,6 +141,6 @@ def _of_instance(config: Config, instance: Instance, detectors: Mapping[str, Pac
 
 
 def _program(path: str) -> tuple[Problem, ...]:
-    if Path(path).is_file() and os.access(path, os.X_OK):
+    if os.access(path, os.X_OK) and Path(path).is_file():  # is_file() raises where a folder may not be searched
         return ()
     return (Problem("", f"`{path}` is no program that can be run"),)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from sandboxd import logs, packs
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.a2a.model import Message, Part, SendRequest, Task
 from sandboxd.cli.exits import Exit, Failure, of_load_error
+from sandboxd.cli.programs import find_program
 from sandboxd.config import Config, Instance
 from sandboxd.daemon import open_host
 from sandboxd.errors import LoadError
@@ -60,8 +60,11 @@ class Wish:
     text_line: bool
     text: str
 
-    def envelope(self, policies: Sequence[Policy]) -> dict[str, Any]:
-        """The adapter-command envelope, with the argv that the adapter's policy describes."""
+    def envelope(self, policies: Sequence[Policy], *, programs: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The adapter-command envelope, with the argv that the adapter's policy describes.
+
+        `programs`: all that was found, where no config names them.
+        """
         fitting = [policy for policy in policies if policy.adapter == self.adapter]
         if not fitting:
             known = ", ".join(sorted(f"`{policy.adapter}`" for policy in policies)) or "none"
@@ -69,6 +72,13 @@ class Wish:
                 f"cannot run `{self.adapter}`: no policy is for it", Exit.RUN_REFUSED, hint=f"policies here are for: {known}"
             )
         values = {"mode": self.mode, **self.holes}
+        if programs is not None and fitting[0].program not in programs:
+            name = fitting[0].program
+            raise Failure(
+                f"cannot run `{self.adapter}`: there is no program `{name}` on your PATH",
+                Exit.RUN_REFUSED,
+                hint=f"install it, or name it in a config: `[programs] {name} = …`, and --config FILE",
+            )
         missing = {template.hole for template in fitting[0].argv if template.hole is not None} - values.keys()
         if missing:
             told = ", ".join("--request" if name == "request" else f"--set {name}=VALUE" for name in sorted(missing))
@@ -126,9 +136,9 @@ def read_policy(path: Path) -> Policy:
 
 
 def own_programs(policies: Sequence[Policy]) -> dict[str, str]:
-    """Where this person's own PATH finds the policies' programs: for a run without a config, and only there."""
-    found = {policy.program: shutil.which(policy.program) for policy in policies}
-    return {name: str(Path(path).absolute()) for name, path in found.items() if path}
+    """Where this person finds the policies' programs: for a run without a config, and only there."""
+    found = {policy.program: find_program(policy.program) for policy in policies}
+    return {name: path for name, path in found.items() if path}
 
 
 def own_name() -> str:

@@ -53,7 +53,9 @@ Exit codes:
   0 done · 1 other error · 2 wrong usage · 3 not found · 4 not allowed
   5 conflict: answered already, unknown, ended · 6 answer does not fit
   7 question expired · 8 still pending · 9 daemon unreachable · 130 interrupted
+
 \b
+Of `serve`: 0 told to stop · 1 could not start or go on · 78 config, policy or pack is wrong
 Of `conformance`: 0 passed · 1 something failed · 2 could not run
 Of `run`: the program's own code · 128+n a signal ended it · 123 nobody answered
   124 its time was over · 125 refused, wrong usage or could not start
@@ -87,6 +89,9 @@ def main(args: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else Exit.DONE
     except Failure as failure:
         return _report(failure, wants_json=_wants_json(given))
+    except click.exceptions.NoArgsIsHelpError as error:  # a group alone: its message is the help
+        print(error.format_message(), file=sys.stderr)
+        return Exit.USAGE
     except click.UsageError as error:
         return _report(_usage(error), wants_json=_wants_json(given))
     except click.ClickException as error:
@@ -117,7 +122,7 @@ def _usage(error: click.UsageError) -> Failure:
     context = error.ctx
     path = context.command_path if context else "sandboxd"
     is_run = path.split()[1:2] == ["run"]
-    message = error.format_message().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")  # choices come on lines of their own
     what = f"cannot run `{path}`: {message[:1].lower()}{message[1:]}"
     hint = f"see `{path} --help`"
     if is_run and isinstance(error, click.NoSuchOption) and error.option_name in ("--yes", "--assume-yes"):

@@ -117,7 +117,7 @@ async def _run(
     console: Console, where: Place, wish: Wish, *, answers: PreparedAnswers, keyboard: int | None, as_json: bool
 ) -> int:
     try:
-        envelope = wish.envelope(where.policies)
+        envelope = wish.envelope(where.policies, programs=where.config.programs if where.config.source is None else None)
         command = command_of(envelope)
         async with open_engine(where) as engine:
             setting = setting_of(where, wish, f"here as {own_name()}" if keyboard is not None else "by --answer alone")

@@ -16,7 +16,7 @@ from sandboxd.errors import LoadError
 def read_config(given: str) -> Config:
     """The config that is meant; `Failure` when it is missing or does not hold."""
     path = Path(given) if given else DEFAULT_PATH
-    if not path.exists():
+    if not is_there(path):
         hint = "" if given else "name one with --config FILE, or write one: sandboxd config init > sandboxd.toml"
         raise Failure(f"cannot read the config `{path}`: no such file", Exit.NOT_FOUND, hint=hint)
     try:
@@ -27,4 +27,12 @@ def read_config(given: str) -> Config:
 
 def find_config(given: str) -> Config | None:
     """The same, or None where none is named and the system has none."""
-    return read_config(given) if given or DEFAULT_PATH.exists() else None
+    return read_config(given) if given or is_there(DEFAULT_PATH) else None
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something; what nobody lets us look at counts, so that reading it says why it cannot be read."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True

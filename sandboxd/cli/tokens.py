@@ -76,6 +76,9 @@ def create(
         expires_at=now + timedelta(days=days) if days else None,
     )
     try:
+        if any(known.name == name for known in read_book(_book(config))):
+            why = "it is, or was, the name of another; names are not given twice"
+            raise Failure(f"cannot make a token `{name}`: {why}", Exit.CONFLICT, hint="sandboxd tokens list")
         add(_book(config), entry)
     except LoadError as error:
         raise of_load_error(error) from error
@@ -140,7 +143,7 @@ def _check(config: Config, name: str, instances: Sequence[str]) -> None:
             f"`{name}` is no name: at most 64 letters, digits, `.`, `_`, `+`, `-`, the first a letter or digit"
         )
     if name in config.tokens:
-        raise Failure(f"cannot make a token `{name}`: the config has one of that name")
+        raise Failure(f"cannot make a token `{name}`: the config has one of that name", Exit.CONFLICT)
     known = [instance.id for instance in config.instances]
     for instance in instances:
         if instance not in known:

@@ -293,7 +293,7 @@ class Questions:
         if receipt is None or word == "unread":
             return
         self._receipt = None
-        metrics.RECEIPTS.labels(word=word).inc()
+        metrics.RECEIPTS.labels(outcome=word).inc()
         facts = {"prompt_id": receipt.prompt_id}
         if word == "consumed":
             self._notice("answer-consumed", "", "The program has read the answer.", facts)

@@ -50,7 +50,7 @@ def test_a_name_is_never_given_twice(shared: Daemon):
     of_the_config = sandboxd(shared, "tokens", "create", "cli", "--scope", "view", check=False)
     revoked_again = sandboxd(shared, "tokens", "revoke", "once", check=False)
 
-    assert (again.returncode, of_the_config.returncode, revoked_again.returncode) == (1, 1, 3)
+    assert (again.returncode, of_the_config.returncode, revoked_again.returncode) == (5, 5, 3)
     assert "not given twice" in again.stderr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +111,17 @@ def test_a_config_whose_root_is_missing_fails(tmp_path: Path, capsys: pytest.Cap
     assert "is no folder on this host" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="NOT TESTED HERE: root may open every folder (`make test` does not run as root)")
+@pytest.mark.parametrize("below", ["", "/deeper"])
+def test_a_root_that_may_not_be_opened_is_told_as_that(tmp_path: Path, below: str, capsys: pytest.CaptureFixture[str]) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+
+    assert main(["check", "config", str(config(tmp_path, root=f"closed{below}"))]) == 1
+
+    assert "may not be opened by the user who checks" in capsys.readouterr().out
+
+
 def test_a_config_with_an_unknown_key_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "config", str(config(tmp_path, extra="public_ulr = 'x'\n"))]) == 1
 
@@ -204,3 +216,16 @@ def test_explain_shows_hostile_text_as_symbols(tmp_path: Path, capsys: pytest.Ca
     main(["explain", str(transcript)])
 
     assert "\u202e" not in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="NOT TESTED HERE: root may open every folder (`make test` does not run as root)")
+@pytest.mark.parametrize("command", [["tasks"], ["config", "show"], ["tokens", "list"]], ids=" ".join)
+def test_a_config_in_a_closed_folder_is_no_traceback(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+
+    assert main([*command, "--config", str(closed / "sandboxd.toml")]) == 1
+
+    assert "permission denied" in capsys.readouterr().err.lower()

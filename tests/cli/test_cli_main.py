@@ -35,7 +35,9 @@ EVERY = commands(cli)
 def test_every_command_has_help_with_one_sentence_first(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*path, "--help"]) == 0
 
-    assert f"Usage: sandboxd {' '.join(path)}" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"Usage: sandboxd {' '.join(path)}" in told
+    assert "\b" not in told  # click's mark for lines to be left alone, which holds at the start of a paragraph
 
 
 @pytest.mark.parametrize("path", [path for path in EVERY if path[0] not in ("serve", "courier", "completion")], ids=" ".join)
@@ -81,6 +83,22 @@ def test_errors_say_what_why_and_what_next(capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("error: cannot run `sandboxd tasks list`: invalid value for '--limit'")
     assert told[1] == "hint: see `sandboxd tasks list --help`"
+
+
+@pytest.mark.parametrize("args", [[], ["config"], ["card"]], ids=" ".join)
+def test_a_group_alone_prints_its_help_in_lines(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(args) == 2
+
+    told = capsys.readouterr().err
+    assert told.startswith(f"Usage: {' '.join(['sandboxd', *args])}")
+    assert "\nCommands:\n" in told
+    assert "\b" not in told
+
+
+def test_a_missing_choice_is_told_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion"]) == 2
+
+    assert "choose from: bash, zsh, fish" in capsys.readouterr().err.lower()
 
 
 def test_hostile_arguments_are_shown_as_symbols(capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,3 +196,18 @@ def test_a_config_with_problems_lists_them_all(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_config_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     assert main(["config", "show", "--config", str(tmp_path / "none.toml")]) == 3
+
+
+def test_serve_says_which_folder_it_cannot_make(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    config = tmp_path / "sandboxd.toml"
+    config.write_text(
+        'state_dir = "file/state"\n[listen]\nunix = "sandboxd.sock"\nallow_root = true\n'
+        '[[instance]]\nid = "main"\nroot = "/srv"\npolicies = []\n'
+    )
+    command = [sys.executable, "-m", "sandboxd", "serve", "--config", str(config)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=30)
+
+    assert ran.returncode == 78
+    assert f"`state_dir`: cannot make the folder `{tmp_path}/file/state`: not a directory" in ran.stderr

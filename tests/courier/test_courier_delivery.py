@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from typing import Any
@@ -17,8 +18,9 @@ ASK: list[list[Any]] = [["ask", "Apply the change? [y/N] "], ["exit", 0]]
 
 
 def states_10(events: list[dict[str, Any]]) -> list[str]:
+    """The states in order; a notice on the same state (an answer was read, say) is no new one."""
     found = [event["statusUpdate"]["status"]["state"] for event in events if "statusUpdate" in event]
-    return [state.removeprefix("TASK_STATE_") for state in found]
+    return [state.removeprefix("TASK_STATE_") for state, _ in itertools.groupby(found)]
 
 
 def run_with(daemon: Daemon, config: dict[str, Any], **options: Any) -> dict[str, Any]:
