@@ -13,7 +13,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "Makefile", "docs/conformance.md")
 SCRIPTS = sorted([*(REPOSITORY / "scripts").iterdir(), *(REPOSITORY / "examples" / "clients").glob("*.sh")])
-_WORD = re.compile(r"[a-z][a-z-]*")
+_WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def shown(pattern: str) -> list[str]:
