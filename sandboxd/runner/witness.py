@@ -111,11 +111,13 @@ class Witness:
         if self._terminal is None or self._why_not:
             return Evidence(canonical, echo)
         search = _Search(self._terminal, self._leader, _group_of(self._fd), blind=canonical and not echo)
-        found = search.again(self._last) or search.run()
-        self._last = found
+        found = self._last = search.again(self._last) or search.run()
         if found is None:
             return Evidence(canonical, echo, search.verdict)
-        return self._told(search, found, canonical, echo)
+        try:
+            return self._told(search, found, canonical, echo)
+        except Unreadable:  # it ends under the look, or became another user's program: the kernel does not say now
+            return Evidence(canonical, echo)
 
     def _told(self, search: _Search, found: _Found, canonical: bool, echo: bool) -> Evidence:
         reader = f"{_name(found.pid)}: {found.wait.call}"
@@ -151,8 +153,11 @@ class _Search:
         return None if self._is_cut else False
 
     def again(self, last: _Found | None) -> _Found | None:
-        """The reader of the last look, if it still waits."""
-        return None if last is None else self._thread(last.pid, last.tid)
+        """The reader of the last look, if it still waits; one that ends cannot be looked at any more, and does not."""
+        try:
+            return None if last is None else self._thread(last.pid, last.tid)
+        except Unreadable:
+            return None
 
     def run(self) -> _Found | None:
         """Anybody who waits for input on the terminal, those in the foreground first."""

@@ -242,3 +242,15 @@ print(told.reading, told.canonical)
     told = subprocess.run([PYTHON, "-c", code], pass_fds=[run.fd], capture_output=True, text=True, check=False)
 
     assert told.stdout.split() == ["None", "True"], told.stderr
+
+
+def test_a_reader_that_ends_under_the_look_is_no_reader_and_no_fault(start):
+    """Whoever ends cannot be looked at any more, which the kernel says as a refusal to all but root."""
+    for _ in range(5):
+        run = start(PYTHON, "-c", "input('Sure? ')", mark=b"Sure? ")
+        assert run.evidence(True).reading is True
+        os.write(run.fd, b"\n")
+
+        assert run.evidence(False).reading in (False, None)
+        for _ in range(20):
+            assert run.witness.look().reading is not True
