@@ -306,7 +306,7 @@ def _last_word(error: BaseException) -> int:
     if not all(isinstance(leaf, _EXPECTED) for leaf in leaves):
         raise error
     for leaf in leaves:
-        print(f"error: {leaf}", file=sys.stderr)  # noqa: T201 - the log is for what happens while it runs
+        sys.stderr.write(f"error: {leaf}\n")  # not the log: that is for what happens while it runs
     return EXIT_CONFIG if all(isinstance(leaf, LoadError) for leaf in leaves) else EXIT_FAILED
 
 

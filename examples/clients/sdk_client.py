@@ -21,7 +21,7 @@ import httpx
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
 from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
 from a2a.types import GetTaskRequest, Message, Part, Role, SendMessageRequest, Task, TaskState, TaskStatus
-from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToDict
 
 HITL = "https://agentic-sandbox.aiwg.io/extensions/hitl-prompt/v1"
 ADAPTER = "https://agentic-sandbox.aiwg.io/extensions/adapter-command/v1"

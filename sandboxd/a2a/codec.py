@@ -28,7 +28,7 @@ class Codec(Protocol):
     """Every decoder raises `InvalidParams`, which names every field that is wrong."""
 
     @property
-    def VERSION(self) -> Version:  # noqa: N802 - a module's constant
+    def VERSION(self) -> Version:  # noqa: N802 - modules implement this protocol, and spell their constants so
         """The A2A version that it spells."""
 
     def decode_send(self, body: Any, /) -> SendRequest:

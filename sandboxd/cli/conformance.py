@@ -170,17 +170,17 @@ def _findings(report: Report) -> list[str]:
 def _summary(report: Report) -> str:
     counts = ", ".join(
         f"{report.count(verdict)} {word}"
-        for verdict, word in ((Verdict.PASS, "passed"), (Verdict.FAIL, "failed"), (Verdict.SKIP, "skipped"))
+        for verdict, word in ((Verdict.PASSED, "passed"), (Verdict.FAILED, "failed"), (Verdict.SKIPPED, "skipped"))
     )
     return f"{counts} in {report.took_s:.0f} s: {report.agent or 'no name'} at {report.target} by {', '.join(report.doors)}"
 
 
 def _remark(result: Result) -> str:
-    if result.verdict is Verdict.SKIP:
+    if result.verdict is Verdict.SKIPPED:
         return f"{result.title} — {result.reason}"
     figures = figures_text(result)
     return f"{result.title} — {figures}" if figures else result.title
 
 
 def _word(result: Result) -> str:
-    return "FAIL" if result.verdict is Verdict.FAIL else result.verdict.value
+    return "FAIL" if result.verdict is Verdict.FAILED else result.verdict.value

@@ -10,7 +10,7 @@ import functools
 import ipaddress
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import attrs
@@ -75,7 +75,7 @@ def daemon_options(command: Command) -> Command:
 
     for option in reversed(_OPTIONS):
         with_reach = option(with_reach)
-    return with_reach  # type: ignore[return-value]  # wraps keeps the signature as click sees it
+    return cast(Command, with_reach)  # click sees the command's own signature, which wraps keeps
 
 
 _OPTIONS: Final = (

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR
@@ -196,7 +197,7 @@ class Bench(Judge):
             asked = seen.prompt_id
             if seen.asks and asked is not None:
                 seen = self.accept(seen, by)
-            seen = self.wait(seen, lambda task: task.has_ended or (task.asks and task.prompt_id != asked))  # noqa: B023 - called here
+            seen = self.wait(seen, partial(_goes_on, asked))
         self.expect(seen.has_ended, "the task ends once everything is answered", by, shown(seen))
         return seen
 
@@ -235,3 +236,7 @@ def _parts(artifacts: Any) -> Iterator[Mapping[str, Any]]:
     for artifact in artifacts if isinstance(artifacts, list) else []:
         parts = artifact.get("parts") if isinstance(artifact, Mapping) else None
         yield from (part for part in parts or [] if isinstance(part, Mapping))
+
+
+def _goes_on(asked: str | None, task: Seen) -> bool:
+    return task.has_ended or (task.asks and task.prompt_id != asked)

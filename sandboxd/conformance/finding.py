@@ -18,9 +18,9 @@ from sandboxd.conformance.sentences import Sentence
 class Verdict(enum.Enum):
     """How a scenario ended."""
 
-    PASS = "pass"  # noqa: S105 - no password
-    FAIL = "fail"
-    SKIP = "skip"
+    PASSED = "pass"
+    FAILED = "fail"
+    SKIPPED = "skip"
 
 
 @attrs.frozen
@@ -66,9 +66,9 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0 all that was judged passed, 1 something failed, 2 nothing could be judged."""
-        if self.count(Verdict.FAIL):
+        if self.count(Verdict.FAILED):
             return 1
-        return 0 if self.count(Verdict.PASS) else 2
+        return 0 if self.count(Verdict.PASSED) else 2
 
 
 class Broken(Exception):

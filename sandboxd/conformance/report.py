@@ -24,9 +24,9 @@ def as_json(report: Report) -> dict[str, Any]:
         "agent": report.agent,
         "doors": list(report.doors),
         "took_s": report.took_s,
-        "passed": report.count(Verdict.PASS),
-        "failed": report.count(Verdict.FAIL),
-        "skipped": report.count(Verdict.SKIP),
+        "passed": report.count(Verdict.PASSED),
+        "failed": report.count(Verdict.FAILED),
+        "skipped": report.count(Verdict.SKIPPED),
         "exit": report.exit_code,
         "notes": list(report.notes),
         "results": [_result_json(result) for result in report.results],
@@ -80,8 +80,8 @@ def _result_json(result: Result) -> dict[str, Any]:
 
 
 def _counts(results: Any) -> dict[str, str]:
-    failed = sum(1 for result in results if result.verdict is Verdict.FAIL)
-    skipped = sum(1 for result in results if result.verdict is Verdict.SKIP)
+    failed = sum(1 for result in results if result.verdict is Verdict.FAILED)
+    skipped = sum(1 for result in results if result.verdict is Verdict.SKIPPED)
     took_s = sum(result.took_s for result in results)
     return {
         "tests": str(len(results)),
@@ -95,7 +95,7 @@ def _counts(results: Any) -> dict[str, str]:
 def _case(suite: Xml.Element, result: Result) -> None:
     name = f"{result.scenario} {result.title}"
     case = Xml.SubElement(suite, "testcase", classname=result.door, name=name, time=f"{result.took_s:.2f}")
-    if result.verdict is Verdict.SKIP:
+    if result.verdict is Verdict.SKIPPED:
         Xml.SubElement(case, "skipped", message=_safe(result.reason))
     for found in result.findings:
         failure = Xml.SubElement(case, "failure", message=_safe(f"{found.step}: expected {found.expected}"))

@@ -94,16 +94,16 @@ def _judge(scenario: Scenario, site: Site, entrance: Entrance, requests: Request
     bench = Bench(site, entrance, requests.asking or _ASKING[-1], is_example=requests.is_example)
     missing = [why for need in scenario.needs if (why := _missing(need, site, requests))]
     if missing:
-        return result(Verdict.SKIP, reason="; ".join(missing))
+        return result(Verdict.SKIPPED, reason="; ".join(missing))
     try:
         scenario.run(bench)
     except Broken as broken:
-        return result(Verdict.FAIL, broken.finding)
+        return result(Verdict.FAILED, broken.finding)
     except CannotJudge as why:
-        return result(Verdict.SKIP, reason=str(why))
+        return result(Verdict.SKIPPED, reason=str(why))
     finally:
         bench.clean_up()
-    return result(Verdict.PASS)
+    return result(Verdict.PASSED)
 
 
 def _missing(need: Need, site: Site, requests: Requests) -> str:
@@ -129,12 +129,12 @@ def _round_trip(entrance: Entrance, here: dict[str, Result]) -> Result:
     def result(verdict: Verdict, *findings: Finding, reason: str = "") -> Result:
         return Result(_ROUND_TRIP.id, _ROUND_TRIP.title, entrance.name, verdict, 0.0, findings, reason)
 
-    red = [one for one in _LEADING if here[one].verdict is Verdict.FAIL] if all(one in here for one in _LEADING) else []
+    red = [one for one in _LEADING if here[one].verdict is Verdict.FAILED] if all(one in here for one in _LEADING) else []
     if red:
         step = "2. the harness is green for CF-1 to CF-6"
-        return result(Verdict.FAIL, Finding(step, "a green run", sentences.CF7_GREEN, f"failed: {', '.join(red)}"))
-    skipped = [one for one in _LEADING if one not in here or here[one].verdict is Verdict.SKIP]
-    return result(Verdict.SKIP, reason=f"not judged: {', '.join(skipped)}") if skipped else result(Verdict.PASS)
+        return result(Verdict.FAILED, Finding(step, "a green run", sentences.CF7_GREEN, f"failed: {', '.join(red)}"))
+    skipped = [one for one in _LEADING if one not in here or here[one].verdict is Verdict.SKIPPED]
+    return result(Verdict.SKIPPED, reason=f"not judged: {', '.join(skipped)}") if skipped else result(Verdict.PASSED)
 
 
 def _find_requests(site: Site) -> Requests:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -209,9 +210,7 @@ class Desk:
             metrics.PUSHES.labels(outcome="failed").inc()
             wait_s = min(2.0 ** (tries - 1), LONGEST_WAIT_S)
             next_at = self._host.clock.now() + timedelta(seconds=wait_s)
-            if not await self._insist(
-                lambda tries=tries, next_at=next_at: store.fail_push(number, tries=tries, next_at=next_at)  # type: ignore[misc]
-            ):
+            if not await self._insist(partial(store.fail_push, number, tries=tries, next_at=next_at)):
                 return False
             await trio.sleep(wait_s)
 

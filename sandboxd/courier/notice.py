@@ -26,7 +26,7 @@ from sandboxd.tasks.view import TaskView
 EVENT_ID: Final = "X-AIWG-Event-Id"
 CONFIG_ID: Final = "X-AIWG-Config-Id"
 SIGNATURE: Final = "X-AIWG-Signature"
-TOKEN: Final = "X-A2A-Notification-Token"  # noqa: S105 - a header's name
+CHECK_HEADER: Final = "X-A2A-Notification-Token"
 
 
 @attrs.frozen
@@ -62,7 +62,7 @@ class Notice:
         if config.style == "1.0":
             lines.append(("A2A-Version", "1.0"))
         if config.token is not None:
-            lines.append((TOKEN, config.token))
+            lines.append((CHECK_HEADER, config.token))
         if config.scheme is not None:
             lines.append(("Authorization", f"{config.scheme} {config.credentials or ''}".rstrip()))
         if config.secret is not None:

@@ -135,7 +135,7 @@ class _Become:
             os.closerange(3, self.failure_fd)
             os.closerange(self.failure_fd + 1, _FD_MAX)
             what, reason = "execute it", "exec-failed"
-            os.execve(self.program, self.argv, self.env)  # noqa: S606  # there is no shell to be had here, which is the point
+            os.execve(self.program, self.argv, self.env)  # no shell anywhere, which is the point
         except BaseException as error:
             why = _text(error) if isinstance(error, OSError) else str(error)
             message = f"{reason}\0cannot start `{self.program}`: cannot {what}: {why}"

@@ -329,7 +329,8 @@ def _read_setup(sock: socket.socket, reader: FrameReader) -> Frame | None:
     while True:
         frame = reader.next_frame()
         if frame is not None:
-            return frame[0]["setup"]  # type: ignore[no-any-return]
+            setup: Frame = frame[0]["setup"]
+            return setup
         data = sock.recv(_READ_BYTES)
         if not data:
             return None

@@ -78,7 +78,7 @@ def look(pid: int) -> Proc | None:
 def look_at_all() -> dict[int, Proc]:
     """Every process that this user may see."""
     # A name at a time, not Path.iterdir: this is read again and again while a tree is being ended.
-    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return {proc.pid: proc for proc in found if proc is not None}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sandboxd.store.base import AuditEntry, AuditRecord
 from sandboxd.store.times import from_us, key, to_us
@@ -27,13 +28,13 @@ def note(connection: sqlite3.Connection, entry: AuditEntry) -> None:
 
 def after(connection: sqlite3.Connection, number: int, limit: int) -> Sequence[AuditRecord]:
     """The first `limit` records after that number, in order."""
-    rows = connection.execute(f"SELECT number, {_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?", (number, limit))  # noqa: S608
+    rows = connection.execute(f"SELECT number, {_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?", (number, limit))  # noqa: S608 - constants
     return [_record(row) for row in rows]
 
 
 def last(connection: sqlite3.Connection, limit: int) -> Sequence[AuditRecord]:
     """The last `limit` records, in order."""
-    rows = connection.execute(f"SELECT number, {_COLUMNS} FROM audit ORDER BY number DESC LIMIT ?", (limit,)).fetchall()  # noqa: S608
+    rows = connection.execute(f"SELECT number, {_COLUMNS} FROM audit ORDER BY number DESC LIMIT ?", (limit,)).fetchall()  # noqa: S608 - constants
     return [_record(row) for row in reversed(rows)]
 
 
@@ -45,17 +46,17 @@ def forget(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
     ).rowcount
 
 
-def _record(row: Sequence[object]) -> AuditRecord:
+def _record(row: Sequence[Any]) -> AuditRecord:  # the table is STRICT, so each column has its type
     number, at_us, principal, door, action, instance, outcome, task_id, prompt_id, message_id = row
     entry = AuditEntry(
-        at=from_us(at_us),  # type: ignore[arg-type]  # the schema is STRICT
-        principal=str(principal),
-        door=str(door),
-        action=action,  # type: ignore[arg-type]  # the schema checks it
-        instance=str(instance),
-        outcome=str(outcome),
-        task_id=task_id,  # type: ignore[arg-type]
-        prompt_id=prompt_id,  # type: ignore[arg-type]
-        message_id=message_id,  # type: ignore[arg-type]
+        at=from_us(at_us),
+        principal=principal,
+        door=door,
+        action=action,
+        instance=instance,
+        outcome=outcome,
+        task_id=task_id,
+        prompt_id=prompt_id,
+        message_id=message_id,
     )
-    return AuditRecord(number, entry)  # type: ignore[arg-type]
+    return AuditRecord(number, entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from a2a import types as sdk
-from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
+from google.protobuf.json_format import ParseDict
 
 from sandboxd.a2a.card import CardFacts, agent_card, etag
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT

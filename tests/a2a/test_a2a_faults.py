@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from a2a.utils import errors as sdk
-from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from google.protobuf.json_format import ParseDict
+from google.rpc import error_details_pb2
 
 from sandboxd import errors
 from sandboxd.a2a import faults, jsonrpc

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from a2a import types as sdk
-from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 from sandboxd.a2a import v10
 from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME

@@ -14,7 +14,7 @@ from a2a.types import AgentCard
 from a2a.utils import _jcs
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 from tests.support.daemon import ADAPTER, HITL, Daemon
 from tests.support.tokens import bearer, make_token, sandboxd

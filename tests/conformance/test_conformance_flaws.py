@@ -71,11 +71,11 @@ def judge(url: str, *only: str, restarts: bool = True) -> Report:
 
 
 def failed(report: Report) -> set[str]:
-    return {result.scenario for result in report.results if result.verdict is Verdict.FAIL}
+    return {result.scenario for result in report.results if result.verdict is Verdict.FAILED}
 
 
 def skipped(report: Report) -> dict[str, str]:
-    return {result.scenario: result.reason for result in report.results if result.verdict is Verdict.SKIP}
+    return {result.scenario: result.reason for result in report.results if result.verdict is Verdict.SKIPPED}
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
@@ -112,4 +112,4 @@ def test_a_flaw_is_found_through_json_rpc_of_both_versions(flaw: str) -> None:
 
 
 def failed_at(report: Report, door: str) -> set[str]:
-    return {result.scenario for result in report.results if result.door == door and result.verdict is Verdict.FAIL}
+    return {result.scenario for result in report.results if result.door == door and result.verdict is Verdict.FAILED}

@@ -21,7 +21,7 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils import errors as sdk
-from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
+from google.protobuf.json_format import MessageToDict
 
 from tests.support.daemon import ADAPTER, HITL, Daemon
 from tests.support.sdk import (

@@ -19,7 +19,7 @@ class Names(trio.abc.HostnameResolver):
     def __init__(self, *answers: list[str]) -> None:
         self.answers = list(answers)
 
-    async def getaddrinfo(self, host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002, PLR0917
+    async def getaddrinfo(self, host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002, PLR0917 - trio's own signature
         addresses = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         kinds = {4: socket.AF_INET, 6: socket.AF_INET6}
         return [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def raised(recording: Recording, truth: Truth | None, rng: random.Random | None)
             continue
         places = {0, len(piece.data)} | ({rng.randrange(len(piece.data) + 1) for _ in range(4)} if rng else set())
         cuts = sorted(places)
-        for start, stop in zip(cuts, cuts[1:], strict=False):  # noqa: RUF007
+        for start, stop in pairwise(cuts):
             detector.feed(piece.data[start:stop], piece.at_s)
     listen((recording.pieces[-1].at_s if recording.pieces else 0.0) + 5)
     return said

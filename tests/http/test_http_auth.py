@@ -139,7 +139,7 @@ async def test_a_peer_that_left_its_connection_to_another_process_is_refused(tmp
     async with served(whoami_app(gate), tmp_path, who=gate.meet) as server:
         with socket.socket(socket.AF_UNIX) as ours:
             # It blocks the loop until the child is gone, so the connection is only accepted afterwards.
-            subprocess.run(  # noqa: ASYNC221
+            subprocess.run(  # noqa: ASYNC221 - it is to block
                 [sys.executable, "-c", script, str(server.unix), str(ours.fileno())], pass_fds=[ours.fileno()], check=True
             )
             stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours.dup()))

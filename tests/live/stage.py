@@ -154,7 +154,7 @@ class Stage:
 async def comes_true(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
     """For what has no event: files, processes, counts."""
     with trio.fail_after(seconds):
-        while not condition():  # noqa: ASYNC110
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await trio.sleep(0.01)
 
 

@@ -42,7 +42,7 @@ async def test_a_fault_of_ours_leaves_the_other_runs_alone(stage: Stage):
     def break_down(data: bytes) -> None:
         raise RuntimeError("a fault of ours")
 
-    run()._captures["terminal"].add = break_down  # type: ignore[method-assign]
+    run()._captures["terminal"].add = break_down  # type: ignore[method-assign]  # the fault
     ended = await stage.ended(task_id)
 
     assert ended.reason == "internal"

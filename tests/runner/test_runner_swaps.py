@@ -7,6 +7,7 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner.client import Spawner, open_spawner
@@ -57,9 +58,9 @@ async def test_every_kind_of_swapped_request_is_denied_with_its_reason(shop: Wor
     secret = shop.root.parent / "secret"
     secret.write_text("SECRET")
 
-    def swap(make: object) -> None:
+    def swap(make: Callable[[], object]) -> None:
         request.unlink() if not request.is_dir() else request.rmdir()
-        make()  # type: ignore[operator]
+        make()
 
     for make, why in (
         (lambda: request.symlink_to(secret), "is a symlink"),
