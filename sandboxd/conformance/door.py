@@ -79,13 +79,6 @@ class Refused:
         return self.code == -32422 if self.code is not None else self.came.status == 422
 
     @property
-    def is_missing_operation(self) -> bool:
-        """Whether it may mean that the door has no such operation at all (-32004: A2A's UnsupportedOperation)."""
-        if self.code is not None:
-            return self.code in (NO_SUCH_METHOD, -32004)
-        return self.came.status in (404, 405, 501) or find_key(self.came.body, "reason") == "UNSUPPORTED_OPERATION"
-
-    @property
     def is_by_caller(self) -> bool:
         """Whether it calls the request wrong, not the server broken or the caller unknown."""
         if self.code is not None:

@@ -159,11 +159,6 @@ class Detector:
         return self._check(self._raised, view, now, evidence)
 
     @property
-    def standing(self) -> Prompt | None:
-        """The question that is raised, if one is."""
-        return None if self._raised is None else self._raised.prompt
-
-    @property
     def live_line(self) -> str:
         """The live line as a person sees it; empty where it is not known."""
         return self._terminal.look().line.rstrip()

@@ -87,14 +87,6 @@ def kill(path: Path) -> None:
         (path / _KILL).write_text("1")
 
 
-def is_populated(path: Path) -> bool:
-    """Whether a process, other than a zombie, is in the cgroup or below it."""
-    try:
-        return "populated 1" in (path / "cgroup.events").read_text()
-    except OSError:  # it is gone
-        return False
-
-
 def pids(path: Path) -> set[int]:
     """The processes in the cgroup and below it, as they are right now."""
     found: set[int] = set()

@@ -40,7 +40,7 @@ def test_everything_in_it_ends_with_one_write_and_it_can_be_removed(base):
     cgroup.kill(base)
 
     assert [child.wait(5) for child in children] == [-9, -9]
-    assert not cgroup.is_populated(base)
+    assert not cgroup.pids(base)
     assert cgroup.remove(base)
     assert not base.exists()
 
@@ -58,7 +58,7 @@ def test_what_is_gone_is_neither_an_error_nor_populated(tmp_path):
 
     cgroup.kill(gone)
 
-    assert not cgroup.is_populated(gone)
+    assert not cgroup.pids(gone)
     assert cgroup.pids(gone) == set()
     assert cgroup.remove(gone)
 
