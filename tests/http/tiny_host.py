@@ -84,7 +84,7 @@ class Tiny:
         """Over TCP, with the token, A2A 1.0."""
         known = {"Authorization": f"Bearer {self.token}", "A2A-Version": "1.0"}
         return httpx.AsyncClient(
-            base_url=self.server.url, headers={**known, **headers}, timeout=5, trust_env=False, http2=False
+            base_url=self.server.url, headers={**known, **headers}, timeout=20, trust_env=False, http2=False
         )
 
     async def story(self, task_id: str = "task-1", *, instance: str = "box") -> Story:
