@@ -131,6 +131,9 @@ async def _take_again(host: Host, caller: Caller, instance: str, message: Messag
     if attrs.evolve(message, context_id=view.context_id) in view.history:
         return view
     _check_not_ended(view)
+    if view.prompt is not None and not view.prompt.is_open:
+        expired = "cannot take the message: the task waits for an answer, but its prompt has expired and takes none any more"
+        raise UnsupportedOperation(expired, facts={"taskId": view.task_id, "promptId": view.prompt.prompt_id})
     if view.state is not None and view.state.is_interrupted:
         at = f"message.metadata.{HITL_RESPONSE_FOR}"
         why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")
