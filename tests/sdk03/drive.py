@@ -243,14 +243,14 @@ async def check_an_unknown_task_is_not_followed(talk: Talk) -> None:
 async def check_a_finished_task_is_neither_canceled_nor_continued(talk: Talk) -> None:
     client = talk.client(streaming=False)
     task = await first(client.send_message(message()))
-    await talk.refused(client.cancel_task(t.TaskIdParams(id=task.id)), t.TaskNotCancelableError, 400)
-    await talk.refused(client.send_message(message(task_id=task.id)), t.UnsupportedOperationError, 400)
+    await talk.refused(client.cancel_task(t.TaskIdParams(id=task.id)), t.TaskNotCancelableError, 409)
+    await talk.refused(client.send_message(message(task_id=task.id)), t.UnsupportedOperationError, 501)
 
 
 async def check_another_media_type_is_not_taken(talk: Talk) -> None:
     part = t.Part(root=t.FilePart(file=t.FileWithBytes(bytes="/w==", mime_type="image/png")))
     sent = t.Message(message_id="image", role=t.Role.user, parts=[part])
-    await talk.refused(talk.client(streaming=False).send_message(sent), t.ContentTypeNotSupportedError, 400)
+    await talk.refused(talk.client(streaming=False).send_message(sent), t.ContentTypeNotSupportedError, 415)
 
 
 async def check_no_parts_are_invalid_params(talk: Talk) -> None:
@@ -273,9 +273,9 @@ async def check_push_that_is_off_is_not_supported(talk: Talk) -> None:
     client = off.client()
     task = await first(client.send_message(message("tck-complete-task")))
     config = t.TaskPushNotificationConfig(task_id=task.id, push_notification_config=t.PushNotificationConfig(id="c", url=HOOK))
-    await off.refused(client.set_task_callback(config), t.PushNotificationNotSupportedError, 400)
+    await off.refused(client.set_task_callback(config), t.PushNotificationNotSupportedError, 501)
     named = t.GetTaskPushNotificationConfigParams(id=task.id, push_notification_config_id="c")
-    await off.refused(client.get_task_callback(named), t.PushNotificationNotSupportedError, 400)
+    await off.refused(client.get_task_callback(named), t.PushNotificationNotSupportedError, 501)
 
 
 async def check_a_stranger_is_turned_away(talk: Talk) -> None:
