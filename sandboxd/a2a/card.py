@@ -47,6 +47,7 @@ class CardFacts:
     extended_card: bool = False
     required_extensions: tuple[str, ...] = ()
     input_modes: tuple[str, ...] = ("text/plain", "application/json")
+    output_modes: tuple[str, ...] = ("text/plain",)
     needs_certificate: bool = False
     is_merged: bool = False
     host: Mapping[str, Any] | None = None
@@ -71,7 +72,7 @@ def agent_card(facts: CardFacts) -> dict[str, Any]:
             "extensions": [*_extensions(facts.commands), *_required(facts.required_extensions)],
         },
         "defaultInputModes": list(facts.input_modes),
-        "defaultOutputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": list(facts.output_modes),
         "skills": _skills(facts.commands),
     }
     if facts.host is not None:

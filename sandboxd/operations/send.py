@@ -43,6 +43,7 @@ async def send(host: Host, caller: Caller, instance: str, request: SendRequest, 
     if isinstance(view, Message):
         return view
     view = await until(host, view, started=not wait or request.return_immediately)
+    caller = attrs.evolve(caller, modes=request.accepted_output_modes)
     return await render.task(host, caller, view, history_length=request.history_length)
 
 
@@ -52,7 +53,8 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
     view = await _accept(host, caller, instance, request)
     if isinstance(view, Message):
         return OneMessage(view)
-    return TaskStream(host, caller, view, ends_at_interruption=True)
+    caller = attrs.evolve(caller, modes=request.accepted_output_modes)
+    return TaskStream(host, caller, view, ends_at_interruption=True, history_length=request.history_length)
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
