@@ -92,13 +92,16 @@ level = "none"
         self.url = ""
         self._names = itertools.count()
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)]
+
     def start(self) -> None:
         (self.folder / "state").mkdir(exist_ok=True)
         port_file = self.folder / "state" / "tcp-port"
         port_file.unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)],
+                self.command(),
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
