@@ -88,9 +88,12 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
         feed = Feed(store)
         stack.callback(feed.close)
+        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
+        if spawner.swept:
+            _log.warning("ended runs that a dead daemon and its spawner left", cgroups=spawner.swept)
+        # After the sweep: what is told to have ended must not be running still.
         if found := await recover(feed, clock.now(), lambda: str(uuid.uuid4())):
             _log.warning("resolved tasks that a dead daemon left", tasks=found)
-        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
         adapters = await spawner.adapters()
         judge = await stack.enter_async_context(open_judge())
         if any(policy.prompts.schema is not None for policy in policies):
