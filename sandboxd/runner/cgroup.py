@@ -45,7 +45,7 @@ class NoCgroup:
 
 def make_base(named: str | None) -> Path | NoCgroup:
     """A fresh directory for one spawner, held by this process and proved to work: a child of it has entered it."""
-    parent = Path(named) if named is not None else _own()
+    parent = Path(named) if named is not None else own()
     if isinstance(parent, NoCgroup):
         return parent
     if not (parent / _PROCS).is_file():
@@ -63,7 +63,7 @@ def make_base(named: str | None) -> Path | NoCgroup:
 
 def sweep(named: str | None) -> int:
     """End and remove what spawners left that were killed with their daemons; how many directories. Blocks up to 2 s."""
-    parent = Path(named) if named is not None else _own()
+    parent = Path(named) if named is not None else own()
     if isinstance(parent, NoCgroup) or not (parent / _PROCS).is_file():
         return 0
     found = 0
@@ -176,7 +176,7 @@ def _lock(base: Path) -> int | None:
     return fd
 
 
-def _own() -> Path | NoCgroup:
+def own() -> Path | NoCgroup:
     """The directory of the cgroup that this process is in, wherever cgroup2 is mounted (a hybrid host has it elsewhere)."""
     try:
         inside = next(
