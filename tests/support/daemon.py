@@ -96,6 +96,11 @@ level = "none"
         return [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)]
 
     def start(self) -> None:
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Begin to start, and no more."""
         (self.folder / "state").mkdir(exist_ok=True)
         port_file = self.folder / "state" / "tcp-port"
         port_file.unlink(missing_ok=True)
@@ -106,6 +111,9 @@ level = "none"
                 stderr=log,
                 stdin=subprocess.DEVNULL,
             )
+
+    def wait_ready(self) -> None:
+        """Until its doors are open."""
         try:
             port = wait_until(self._port, timeout_s=20, what="the daemon's port")
         except AssertionError:
