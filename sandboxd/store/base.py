@@ -213,9 +213,6 @@ class Store(Protocol):
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """What became of that prompt, or None when it never existed."""
 
-    async def message_seen(self, task_id: str, message_id: str) -> bool:
-        """Whether a client's message with that id was recorded on that task (as `Submitted` or `Answered`)."""
-
     async def unfinished(self) -> Sequence[TaskView]:
         """Every task that is not in a terminal state: what recovery has to resolve at start."""
 

@@ -82,10 +82,6 @@ class SqliteStore:
         """As `Store.prompt`."""
         return await self._read(lambda connection: queries.prompt(connection, prompt_id))
 
-    async def message_seen(self, task_id: str, message_id: str) -> bool:
-        """As `Store.message_seen`."""
-        return await self._read(lambda connection: queries.message_seen(connection, task_id, message_id))
-
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
         return await self._read(queries.unfinished)
