@@ -285,7 +285,7 @@ class Store(Protocol):
         """Dead letters, the newest first; they go with their task, and the oldest when there are many."""
 
     async def check(self) -> None:
-        """Write and read something durable; `StoreUnavailable` when that fails. For `/readyz`."""
+        """Write and read something durable; `StoreUnavailable` when that fails, or damage was met before. For `/readyz`."""
 
     async def close(self) -> None:
-        """Drain what was accepted, then close; further calls raise `StoreUnavailable`."""
+        """Drain what was accepted, then close; further calls raise `StoreUnavailable`, and so does one that takes too long."""
