@@ -21,7 +21,8 @@ from sandboxd.detect import shape
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.judge import SETTLE_S, Finding, Past, judge
 from sandboxd.detect.rule import Rule
-from sandboxd.detect.terminal import Terminal, View
+from sandboxd.detect.terminal import Terminal
+from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm
 
 _GONE: Final = 25

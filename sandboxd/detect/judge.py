@@ -16,7 +16,7 @@ import attrs
 from sandboxd.detect import shape
 from sandboxd.detect.evidence import Evidence
 from sandboxd.detect.rule import Fit, Rule, fit
-from sandboxd.detect.terminal import View
+from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm
 
 SETTLE_S: Final = 0.2  # of a line that the kernel says is waited on

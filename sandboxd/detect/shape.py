@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sandboxd.detect.terminal import View
+from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm, Choice
 
 _TAIL: Final = 400  # characters of a line that shapes look at: a question is at its end
@@ -156,7 +156,7 @@ def menu_reason(view: View) -> str:
     line = tail(view.line)
     if view.full_screen:
         return view.unknown
-    if view.hides_cursor and not (view.edits and not view.below and is_bare_prompt(line)):  # left so by a spinner that died
+    if view.hides_cursor and not (is_prompt(view.line) or is_bare_prompt(line) if view.draws_cursor else _is_left_hidden(view)):
         return "the cursor is hidden"
     if _PAGER.search(line):
         return "a pager waits for a key"
@@ -178,6 +178,11 @@ def menu_reason(view: View) -> str:
         if block and _FRAME.search(block[-1][:2]):
             return "a frame stands above"
     return ""
+
+
+def _is_left_hidden(view: View) -> bool:
+    """Whether a line editor reads although the cursor is hidden: so left by a spinner that died."""
+    return view.edits and not view.below and is_bare_prompt(tail(view.line))
 
 
 def _block(rows: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandboxd.detect.terminal import LINE_MAX_CHARS, RING_BYTES, Terminal, View
+from sandboxd.detect.terminal import RING_BYTES, Terminal
+from sandboxd.detect.view import LINE_MAX_CHARS, View
 
 ASK = "Overwrite? [y/N] "
 
