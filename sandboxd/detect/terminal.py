@@ -37,6 +37,8 @@ _PRIVATE_MODE_MAX: Final = 64
 _ALTERNATE: Final = frozenset({"47", "1047", "1049"})
 _CURSOR: Final = "25"
 _PASTE: Final = "2004"
+_INVERSE: Final = frozenset({"7", "48", *map(str, range(40, 48)), *map(str, range(100, 108))})
+_UPRIGHT: Final = frozenset({"", "0", "27", "49"})
 _BLOCK: Final = "█"
 
 
@@ -231,13 +233,11 @@ def _move(screen: Screen, final: str, count: int, second: int) -> None:
 
 
 def _inverse_after(args: str, before: bool) -> bool:
-    """Whether text is drawn in inverse video after that `SGR`."""
-    if args == "7":
-        return True
+    """Whether text is drawn in inverse video, or on a colour of its own, after that `SGR`."""
     parts = args.split(";")
-    if "38" in parts or "48" in parts:  # a colour's own numbers follow
+    if "38" in parts:  # a colour's own numbers follow
         return before
-    return "7" in parts or (before and not {"", "0", "27"} & set(parts))
+    return not _INVERSE.isdisjoint(parts) or (before and _UPRIGHT.isdisjoint(parts))
 
 
 def _is_drawn(text: str, *, is_inverse: bool) -> bool:

@@ -15,6 +15,7 @@ from sandboxd.detect.screen import Row, Screen
 
 LINE_MAX_CHARS: Final = 4096  # of the live line; the end is kept, for that is where a question is
 _ROWS_SHOWN: Final = 16  # above and below: as far as a menu reaches that a person can take in
+_APART: Final = " " * 4
 _FRAME: Final = "│┃║|"
 _FRAME_ROW: Final = re.compile(r"^[\s│┃║╭╮╰╯┌┐└┘├┤╔╗╚╝─━═]*$")
 
@@ -65,7 +66,7 @@ def view_of(screen: Screen) -> View:
     rows = place.rows[first : last + 1]
     if any(row.is_stale for row in rows):
         return attrs.evolve(blank, row=place.first + first, unknown="the cursor was moved up to a row that is not known")
-    line = "".join(row.text for row in rows)
+    line = _without_right_prompt(screen) if first == last else "".join(row.text for row in rows)
     if place.at == last and place.column > len(place.row.cells):
         line += " "  # the cursor was moved past the text, as inquirer does
     bare = line.rstrip()
@@ -77,6 +78,14 @@ def view_of(screen: Screen) -> View:
     return attrs.evolve(
         view, line=line, is_cut=is_cut, unknown=lost or ("something stands below the cursor's line" if view.below else "")
     )
+
+
+def _without_right_prompt(screen: Screen) -> str:
+    """The cursor's row; what stands far to the right of the cursor is a shell's or editor's right prompt."""
+    place = screen.place
+    before, behind = "".join(place.row.cells[: place.column]), "".join(place.row.cells[place.column :])
+    is_apart = before.strip() and behind.startswith(_APART) and behind.strip()
+    return before if is_apart else before + behind
 
 
 def _around(screen: Screen, blank: View, first: int, last: int) -> View:
