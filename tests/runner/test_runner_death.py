@@ -58,7 +58,7 @@ async def test_kill_9_of_the_spawner_ends_every_run_and_says_so(shop, ending_spa
 
     os.kill(ending_spawner.pid, signal.SIGKILL)
 
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         assert await process.wait() == ExitStatus(spawner_died=True)
         await ending_spawner.wait_died()
     assert shop.alive() == set()
@@ -70,7 +70,7 @@ async def test_kill_9_of_the_spawner_ends_every_run_and_says_so(shop, ending_spa
 
 async def test_a_dead_spawner_starts_nothing_more(shop, spawner):
     os.kill(spawner.pid, signal.SIGKILL)
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         results = [await spawner.start(shop.request()), await spawner.preview(shop.request())]
 
     assert all(isinstance(result, SpawnFailed) and result.reason == "spawner-died" for result in results)
@@ -83,7 +83,7 @@ async def test_those_who_wait_for_a_start_hear_of_the_death(shop, spawner):
     async def start() -> None:
         results.append(await spawner.start(shop.request()))
 
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             for _ in range(100):  # more than the queue holds
                 nursery.start_soon(start)
