@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandboxd.detect.detector import STALL_S, Prompt, Stalled, Withdrawn
+from sandboxd.detect.detector import STALL_S, Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import Evidence
 from sandboxd.detect.terminal import RING_BYTES
 from tests.detect.bench import BLIND, LINE, NOBODY, RAW, UNKNOWN, Bench
