@@ -118,8 +118,8 @@ class Detector:
         if self._raised is not None:
             if self._deadline is None or (self._witnessed and self._deadline > now + self._raised.settle_s):
                 self._deadline = now + self._raised.settle_s  # not put off by more output: a stale question must not stay open
-        elif self._witnessed or ((self._rules or self.by_shape) and not data.endswith(b"\n")):
-            self._deadline = now + self._first_settle_s
+        elif self._witnessed or self._again is not None or ((self._rules or self.by_shape) and not data.endswith(b"\n")):
+            self._deadline = now + self._first_settle_s  # the echo of a discarded answer may come after the news of its end
         else:
             self._deadline = None  # the line has ended, so nothing stands on it
 

@@ -40,7 +40,7 @@ def entry(url: str = "https://example.com/") -> PushEntry:
 
 
 async def until(condition):
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         while not (found := await condition()):  # noqa: ASYNC110 - the store has no bell
             await trio.sleep(0.01)
     return found

@@ -201,6 +201,20 @@ def test_a_discarded_answer_raises_its_question_anew() -> None:
     assert bench.wait(2).said == ["Prompt Go on? [y/N]"] * 2
 
 
+@pytest.mark.parametrize("kernel", [UNKNOWN, BLIND])
+def test_a_discarded_answer_raises_its_question_anew_though_its_echo_comes_late(kernel: Evidence) -> None:
+    detector = Detector((), witnessed=False)
+    detector.feed(b"Go on? [y/N] ", 0)
+    assert isinstance(detector.poll(1, kernel), Prompt)
+    detector.typed(1)
+    detector.discarded(1)
+    detector.feed(b"y\r\n", 1)
+
+    deadline = detector.next_deadline()
+    assert deadline is not None
+    assert isinstance(detector.poll(deadline, kernel), Prompt)
+
+
 def test_a_silent_wait_behind_no_question_is_loud_once() -> None:
     bench = Bench(LINE).out("ready\r\n")
 

@@ -66,7 +66,7 @@ async def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(tmp_path)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
 
-        with trio.fail_after(5):
+        with trio.fail_after(20):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(flood)
                 answer = await read_all(stream)

@@ -26,7 +26,7 @@ from sandboxd.store.feed import Feed
 from sandboxd.store.sqlite import open_store
 from sandboxd.tasks.events import Finished, Submitted
 from sandboxd.tasks.view import TaskView
-from tests.http.door_server import QUICK, Served, served
+from tests.http.door_server import CALM, Served, served
 from tests.store.story import Story
 
 
@@ -44,7 +44,7 @@ class ToldRuns:
     def run(self, task_id: str) -> Any:
         return self if self.answer and task_id in self.stories else None
 
-    def foreign_schema(self, prompt_id: str) -> None:
+    def foreign_schema_nowait(self, prompt_id: str) -> None:
         return None
 
     def accepted_nowait(self, prompt_id: str) -> Any:
@@ -84,7 +84,7 @@ class Tiny:
         """Over TCP, with the token, A2A 1.0."""
         known = {"Authorization": f"Bearer {self.token}", "A2A-Version": "1.0"}
         return httpx.AsyncClient(
-            base_url=self.server.url, headers={**known, **headers}, timeout=5, trust_env=False, http2=False
+            base_url=self.server.url, headers={**known, **headers}, timeout=20, trust_env=False, http2=False
         )
 
     async def story(self, task_id: str = "task-1", *, instance: str = "box") -> Story:
@@ -97,7 +97,7 @@ class Tiny:
 
 
 @contextlib.asynccontextmanager
-async def tiny_host(folder: Path, settings: DoorSettings = QUICK, *, checks: Any = None) -> AsyncIterator[Tiny]:
+async def tiny_host(folder: Path, settings: DoorSettings = CALM, *, checks: Any = None) -> AsyncIterator[Tiny]:
     gate = Gate(load_tokens({"tester": folder / "token"}), spawner_pid=lambda: None)
     clock = SystemClock()
     async with open_store(folder / "store.sqlite3") as store, trio.open_nursery() as nursery:

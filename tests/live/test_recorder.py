@@ -135,7 +135,7 @@ async def test_a_run_that_ends_by_cancel_while_the_store_is_down_is_on_record_la
     stage.store.is_down = True
     run().end_nowait(Ending("canceled"))
     process = run()._process
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         await process.wait()
     stage.store.is_down = False
 

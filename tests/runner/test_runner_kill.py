@@ -127,7 +127,7 @@ async def test_a_stopped_process_hears_the_ladder(shop, ending_spawner):
     process = started(await ending_spawner.start(shop.request("bash")))
     await shop.wait_for("up")
 
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         assert await process.stop(grace_s=2) == ()
 
     assert (await process.wait()).code == 7
