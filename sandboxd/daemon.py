@@ -47,8 +47,10 @@ from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.operations.outbox import Outbox
+from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
+from sandboxd.runner import linux
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
 from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
 from sandboxd.schemas.evaluate import misuse
@@ -60,6 +62,7 @@ from sandboxd.store.sqlite import open_store
 from sandboxd.targets import Targets
 
 STORE_NAME: Final = "sandboxd.sqlite3"
+SCRATCH_NAME: Final = "scratch"  # temporary folders of runs at `standard`
 PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
 
 LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has add up to some 35 s
@@ -103,7 +106,7 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
         # After the sweep: what is told to have ended must not be running still.
         if found := await recover(feed, clock.now(), lambda: str(uuid.uuid4())):
             _log.warning("resolved tasks that a dead daemon left", tasks=found)
-        adapters = await spawner.adapters()
+        adapters, levels = await spawner.adapters(), spawner.levels
         judge = await stack.enter_async_context(open_judge())
         if any(policy.prompts.schema is not None for policy in policies):
             judge.warm_nowait()
@@ -118,7 +121,9 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             stop_grace_s=config.limits.stop_grace_s,
         )
         instances = {
-            instance.id: Instance(instance.id, instance.shown, adapters.get(instance.id, ()), config.isolation)
+            instance.id: Instance(
+                instance.id, instance.shown, adapters.get(instance.id, ()), config.isolation.level, levels.get(instance.id, {})
+            )
             for instance in config.instances
         }
         try:
@@ -152,6 +157,7 @@ def main(config_path: Path | None = None) -> int:
         config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
         trio.run(_serve, config)
     except BaseException as error:
@@ -197,10 +203,11 @@ async def _serve(config: Config) -> None:
                     nursery.start_soon(stack.enter_context(_couriers(config, gate)), link)
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
+                _warn_of_isolation(host)
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
-                    isolation=config.isolation,
+                    isolation=config.isolation.level,
                     cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
                 )
                 await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
@@ -208,6 +215,16 @@ async def _serve(config: Config) -> None:
                     raise SpawnerDied("cannot go on: the spawner died, and every run with it")
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
+
+
+def _warn_of_isolation(host: Host) -> None:
+    """What an operator must not learn from an accident: what runs unconfined, and what cannot run here at all."""
+    for instance in host.instances.values():
+        for adapter, level in instance.levels.items():
+            if level == "none":
+                _log.warning("runs WITHOUT ISOLATION, with all rights of this user", instance=instance.id, adapter=adapter)
+            elif level not in LEVELS:
+                _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
 
 
 def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener]) -> Cards:
@@ -294,7 +311,15 @@ def _spawner_setup(config: Config) -> SpawnerSetup:
         InstanceSetup(instance.id, str(instance.root), instance.shown, tuple(map(str, instance.policies)))
         for instance in config.instances
     )
-    return SpawnerSetup(instances, dict(config.programs), config.isolation)
+    isolation = config.isolation
+    return SpawnerSetup(
+        instances,
+        dict(config.programs),
+        isolation.level,
+        read=tuple(map(str, isolation.read)),
+        bubblewrap=str(isolation.bubblewrap),
+        scratch=str(config.state_dir / SCRATCH_NAME),
+    )
 
 
 def _check_policies(config: Config, detectors: Mapping[str, Pack]) -> Sequence[Policy]:

@@ -21,12 +21,17 @@ from sandboxd.tasks.view import TaskView
 
 @attrs.frozen
 class Instance:
-    """A configured workspace; `adapters` is what its active policies allow: (adapter, modes), empty when nothing."""
+    """A configured workspace; `adapters` is what its active policies allow: (adapter, modes), empty when nothing.
+
+    `isolation` is the level that every task there gets at least, `levels` for each adapter the one that this host keeps for it,
+    or why it keeps none.
+    """
 
     id: str
     shown: str
     adapters: tuple[tuple[str, tuple[str, ...]], ...]
     isolation: str
+    levels: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -116,6 +116,9 @@ class Spawner:
         self._adapters = {
             name: tuple((adapter, tuple(modes)) for adapter, modes in of) for name, of in ready["adapters"].items()
         }
+        self.levels: Mapping[str, Mapping[str, str]] = ready[
+            "levels"
+        ]  # instance, adapter: the level kept, or why there is none
         self._process = process
         self._sock = sock
         self._reader = reader
