@@ -50,5 +50,5 @@ def said(process: subprocess.Popen[str]) -> Any:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        raise RuntimeError(f"the peer {process.args} ended before it said anything")
+        raise RuntimeError(f"the peer {process.args!r} ended before it said anything")
     return line.strip()

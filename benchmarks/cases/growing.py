@@ -17,7 +17,7 @@ from benchmarks.result import Goal, Row, percentile
 from sandboxd.a2a.model import Message, Part
 from sandboxd.store.base import Entry
 from sandboxd.store.sqlite import open_store
-from sandboxd.tasks.events import Finished, Started, Submitted
+from sandboxd.tasks.events import Event, Finished, Started, Submitted
 from sandboxd.tasks.view import TaskView, fold
 
 FEW, MANY = 10_000, 100_000
@@ -36,7 +36,11 @@ async def _fill(path: Path, count: int) -> str:
                 message = Message(str(uuid.uuid4()), "user", (Part("text", "go"),))
                 view = TaskView(task_id, str(uuid.uuid4()), "bench")
                 started = Started(now, {})
-                events = [Submitted(now, message), started, Finished(now, str(uuid.uuid4()), "exited", None, "Done.", 0)]
+                events: list[Event] = [
+                    Submitted(now, message),
+                    started,
+                    Finished(now, str(uuid.uuid4()), "exit", None, "Done.", 0),
+                ]
                 for event in events:
                     view = fold(view, event)
                 await store.create("bench", [Entry(event) for event in events], view)
@@ -58,7 +62,9 @@ def _p50_ms(line: host.Line, path: str, count: int = 20) -> float:
 
 def rows(bench: Bench) -> Iterator[Row]:
     """The same questions to both, in turn."""
-    folders = {count: bench.folder / f"growing-{count}" for count in (round(FEW * min(1, bench.scale * 2)), round(MANY * bench.scale))}
+    folders = {
+        count: bench.folder / f"growing-{count}" for count in (round(FEW * min(1, bench.scale * 2)), round(MANY * bench.scale))
+    }
     ids = {}
     for count, folder in folders.items():
         (folder / "state").mkdir(parents=True)

@@ -30,7 +30,9 @@ def rows(bench: Bench) -> Iterator[Row]:
         line.call("POST", "/message:send", host.send_body("idle.sh", "sh"))
         _health_ms(line)
         rss, fds = daemon.rss_bytes(), daemon.fds()
-        ids = [json.loads(line.call("POST", "/message:send", host.send_body("idle.sh", "sh")))["task"]["id"] for _ in range(tasks)]
+        ids = [
+            json.loads(line.call("POST", "/message:send", host.send_body("idle.sh", "sh")))["task"]["id"] for _ in range(tasks)
+        ]
         time.sleep(1)
         per_task = (daemon.rss_bytes() - rss) / tasks / 1000
         fds_per_task = (daemon.fds() - fds) / tasks

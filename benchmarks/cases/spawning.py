@@ -22,7 +22,9 @@ def _send_ms(line: host.Line) -> float:
     done = None
     began = time.monotonic()
     for event in line.events("POST", "/message:stream", host.send_body("nothing.py")):
-        state = event.get("statusUpdate", {}).get("status", {}).get("state") or event.get("task", {}).get("status", {}).get("state")
+        state = event.get("statusUpdate", {}).get("status", {}).get("state") or event.get("task", {}).get("status", {}).get(
+            "state"
+        )
         if state == "TASK_STATE_WORKING":
             took_ms = (time.monotonic() - began) * 1e3
         elif state == "TASK_STATE_COMPLETED":
@@ -59,7 +61,9 @@ def rows(bench: Bench) -> Iterator[Row]:
         for _ in range(rounds):
             mine.append(_block(line))
             bare.append(percentile([_bare_ms(script) for _ in range(BLOCK)], 50))
-        yield Row("send → working, isolation none, p50", "bare ptyprocess.spawn", Goal("most", 3), "ms", tuple(mine), tuple(bare))
+        yield Row(
+            "send → working, isolation none, p50", "bare ptyprocess.spawn", Goal("most", 3), "ms", tuple(mine), tuple(bare)
+        )
         for level, more_ms in LEVELS.items():
             with host.running(bench.folder / level, level=level) as isolated:
                 other = isolated.line()

@@ -20,7 +20,7 @@ from benchmarks.result import Goal, Row
 from sandboxd.a2a.model import Message, Part
 from sandboxd.store.base import Entry
 from sandboxd.store.sqlite import open_store
-from sandboxd.tasks.events import Started, Submitted, Wrote
+from sandboxd.tasks.events import Event, Started, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
 PRODUCERS = 10
@@ -38,7 +38,7 @@ def _begun() -> tuple[list[Entry], TaskView]:
     view = TaskView(str(uuid.uuid4()), "context", "bench")
     message = Message(str(uuid.uuid4()), "user", (Part("text", "go"),))
     started = Started(_now(), {})
-    events = [Submitted(_now(), message), started]
+    events: list[Event] = [Submitted(_now(), message), started]
     for event in events:
         view = fold(view, event)
     return [Entry(event) for event in events], view
@@ -69,7 +69,11 @@ async def _events_per_second(path: Path, each: int) -> float:
 
 async def _commits_per_second(path: Path, each: int) -> float:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "CREATE TABLE event(id INTEGER PRIMARY KEY, body BLOB)"):
+    for statement in (
+        "PRAGMA journal_mode=WAL",
+        "PRAGMA synchronous=FULL",
+        "CREATE TABLE event(id INTEGER PRIMARY KEY, body BLOB)",
+    ):
         connection.execute(statement)
     lock = trio.Lock()
 

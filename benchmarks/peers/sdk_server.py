@@ -18,6 +18,8 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, Part
 from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 
+FILE = Path("peer.sqlite3").resolve()
+
 
 class Echo(AgentExecutor):
     async def execute(self, context, event_queue):
@@ -38,7 +40,9 @@ async def main() -> None:
             name="peer",
             description="echoes",
             version="1",
-            supported_interfaces=[AgentInterface(url=f"http://127.0.0.1:{port}/", protocol_binding="JSONRPC", protocol_version="1.0")],
+            supported_interfaces=[
+                AgentInterface(url=f"http://127.0.0.1:{port}/", protocol_binding="JSONRPC", protocol_version="1.0")
+            ],
             capabilities=AgentCapabilities(streaming=True),
             default_input_modes=["text/plain"],
             default_output_modes=["text/plain"],
@@ -46,7 +50,7 @@ async def main() -> None:
         if sys.argv[1] == "memory":
             store = InMemoryTaskStore()
         else:
-            file = Path("peer.sqlite3").resolve()
+            file = FILE
             store = DatabaseTaskStore(create_async_engine(f"sqlite+aiosqlite:///{file}"))
         handler = DefaultRequestHandlerV2(Echo(), store, card)
         app = Starlette(routes=create_jsonrpc_routes(handler, "/"))
