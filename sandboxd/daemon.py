@@ -175,6 +175,7 @@ async def _serve(config: Config) -> None:
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors)
                 nursery.start_soon(_watch_spawner, host)
+                nursery.start_soon(doors.presence.watch)
                 nursery.start_soon(keep_house, host, config.retention)
                 if host.outbox is not None:
                     link = Link(tuple(str(network) for network in config.push.allow))

@@ -127,7 +127,7 @@ def make_app(doors: Doors) -> Edge:
         _add(app, doors, route, "")
         _add(app, doors, route, "/agents/<instance>")
     app.register_error_handler(Exception, _refuse)
-    return Edge(app, max_body_bytes=doors.settings.max_body_bytes)
+    return Edge(app, doors.presence, max_body_bytes=doors.settings.max_body_bytes)
 
 
 def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
@@ -136,7 +136,7 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
         if route.speaks:
             _check_version(speech, route.speaks)
         peer = PEER.get()
-        known = NOBODY if route.access == OPEN else doors.gate.admit(peer, quart.request.headers)
+        known = NOBODY if route.access == OPEN else doors.presence.admit(peer, quart.request.headers)
         quart.g.is_admitted = True
         if route.access == KNOWN:
             doors.pace.take(known.principal)
