@@ -110,6 +110,7 @@ def host_routes() -> tuple[Route, ...]:
         Route("GET", "/metrics", ops.measure, KNOWN),
         Route("GET", "/audit", audit.show, KNOWN),
         Route("GET", "/push/dead", push.show_dead, KNOWN),
+        Route("POST", "/push/dead/<number>/retry", push.retry, KNOWN),
     )
 
 
