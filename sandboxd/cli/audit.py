@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,11 +12,15 @@ from sandboxd.cli.connect import Reach, daemon_options
 from sandboxd.cli.console import Console
 from sandboxd.cli.groups import Group
 from sandboxd.cli.options import json_option
+from sandboxd.cli.records import print_objects, print_records, row_of
+
+_SCHEMA: Final = "sandboxd.audit/1"
+_NAMES: Final = ("at", "principal", "door", "action", "outcome", "instance", "task_id", "prompt_id", "config_id", "target")
 
 
 @click.group(cls=Group, default="tail")
 def audit() -> None:
-    """Read the record of every send, answer and cancel."""
+    """Read the record of every send, answer, cancel and change of push notifications."""
 
 
 @audit.command()
@@ -25,15 +29,10 @@ def audit() -> None:
 @json_option
 def tail(*, count: int, as_json: bool, reach: Reach) -> None:
     """Show the last records."""
-    console = Console.of_process()
     with reach.daemon() as daemon:
         records = daemon.audit(limit=count)["records"]
-    if as_json:
-        for record in records:
-            console.object({"schema": "sandboxd.audit/1", **record})
-        return
-    headings = ["at", "principal", "door", "action", "outcome", "instance", "task", "prompt"]
-    console.table(headings, [_row(record) for record in records], styles={"ACCEPTED": "green"})
+    styles = {"ACCEPTED": "green"}
+    print_records(Console.of_process(), records, schema=_SCHEMA, names=_NAMES, as_json=as_json, styles=styles)
 
 
 @audit.command()
@@ -44,11 +43,12 @@ def export(*, number: int, as_json: bool, reach: Reach) -> None:
     """Print every record, oldest first: a table in tabs, with --json one object a line."""
     console = Console.of_process()
     with reach.daemon() as daemon:
-        for record in _all(daemon, number):
-            if as_json:
-                console.object({"schema": "sandboxd.audit/1", **record})
-            else:
-                console.say("\t".join([str(record.get("number", "")), *_row(record), str(record.get("message_id", ""))]))
+        records = _all(daemon, number)
+        if as_json:
+            print_objects(console, records, schema=_SCHEMA)
+            return
+        for record in records:
+            console.say("\t".join(row_of(record, ("number", *_NAMES, "message_id"))))
 
 
 def _all(daemon: Daemon, number: int) -> Iterator[Mapping[str, Any]]:
@@ -58,8 +58,3 @@ def _all(daemon: Daemon, number: int) -> Iterator[Mapping[str, Any]]:
         if "next" not in page:
             return
         number = page["next"]
-
-
-def _row(record: Mapping[str, Any]) -> list[str]:
-    names = ("at", "principal", "door", "action", "outcome", "instance", "task_id", "prompt_id")
-    return [str(record.get(name, "")) for name in names]
