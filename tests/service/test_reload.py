@@ -18,7 +18,7 @@ def reload(daemon: Daemon, word: str) -> str:
     before = len(log.read_text())
     assert daemon.process is not None
     daemon.process.send_signal(signal.SIGHUP)
-    return str(wait_until(lambda: (said := log.read_text()[before:]) and word in said and said, timeout_s=30, what=word))
+    return str(wait_until(lambda: (said := log.read_text()[before:]) and word in said and said, timeout_s=60, what=word))
 
 
 def change(file: Path, old: str, new: str) -> None:
