@@ -150,7 +150,7 @@ def plan_from_json(frame: Mapping[str, Any]) -> LaunchPlan:
     """The inverse of `to_json`."""
     prompts = frame["prompts"]
     made = {
-        "paths": tuple(CheckedPath(**path) for path in frame["paths"]),
+        "paths": tuple(CheckedPath(**{**path, "pins": tuple(path["pins"])}) for path in frame["paths"]),
         "limits": Limits(**frame["limits"]),
         "prompts": PromptRules(**{**prompts, "detectors": tuple(prompts["detectors"])}),
     }
