@@ -61,6 +61,9 @@ from sandboxd.targets import Targets
 STORE_NAME: Final = "sandboxd.sqlite3"
 PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
 
+RUNS_SPARE: Final = 16  # beyond the live tasks: what is being ended for a caller who went away while it was started
+LATE_S: Final = 30.0  # the spawner ends what the daemon has not ended by then: it hangs, or is somebody else's
+
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_CONFIG: Final = 78  # EX_CONFIG (sysexits.h): systemd need not try again
@@ -271,7 +274,13 @@ def _spawner_setup(config: Config) -> SpawnerSetup:
         InstanceSetup(instance.id, str(instance.root), instance.shown, tuple(map(str, instance.policies)))
         for instance in config.instances
     )
-    return SpawnerSetup(instances, dict(config.programs), config.isolation)
+    return SpawnerSetup(
+        instances,
+        dict(config.programs),
+        config.isolation,
+        max_runs=config.limits.max_tasks + RUNS_SPARE,
+        late_s=2 * config.limits.stop_grace_s + LATE_S,  # the stop ladder's INT and TERM, and then some
+    )
 
 
 def _check_policies(config: Config, detectors: Mapping[str, Pack]) -> Sequence[Policy]:

@@ -2,7 +2,9 @@
 
 A small process with one thread, a fresh interpreter started with the daemon. It takes requests over one socket, decides
 (`seat`), starts (`launch`), reaps, and ends (`tree`, `cgroup`). It is the only one that starts a task's command, so whoever
-took over the HTTP side could start only what the operator's policies allow.
+took over the HTTP side could start only what the operator's policies allow, at the level and for as long as they say, and no
+more of it at a time than the config says: the setup is said once, before there is a door, and what does not fit the protocol
+ends every run.
 
 Crash-only: when the daemon is gone (end of the socket, or its pidfd) it ends every run and exits; when it dies itself, leaders
 die with it (PR_SET_PDEATHSIG) and the daemon ends the rest (`burial`). If both are killed at the same moment, what is no leader
@@ -19,8 +21,8 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +30,7 @@ import attrs
 
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Denied
-from sandboxd.runner import cgroup, limits, linux, tree
+from sandboxd.runner import cgroup, exits, limits, linux, tree
 from sandboxd.runner.launch import Launched, launch
 from sandboxd.runner.outbox import Outbox
 from sandboxd.runner.protocol import (
@@ -63,6 +65,7 @@ class _Run:
     cgroup: Path | None
     asked_by: list[int] = attrs.field(factory=list)  # requests that wait for its end
     end_by: float = 0.0
+    latest: float = float("inf")  # when it is ended without anybody's asking
 
 
 def main(socket_fd: int, daemon_pid: int) -> None:
@@ -85,6 +88,9 @@ def main(socket_fd: int, daemon_pid: int) -> None:
         return
     try:
         spawner.serve()
+    except ProtocolError as error:
+        sys.stderr.write(f"error: the spawner ends, and every run with it: {error}\n")
+        sys.exit(1)
     finally:
         spawner.end_everything()
 
@@ -111,7 +117,17 @@ def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: i
         if isinstance(base, Path):
             cgroup.remove(base)
         raise
-    return _Spawner(seat, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers, swept=swept)
+    return _Spawner(
+        seat,
+        sock=sock,
+        reader=reader,
+        daemon=daemon,
+        base=base,
+        controllers=controllers,
+        swept=swept,
+        max_runs=wanted.max_runs,
+        late_s=wanted.late_s,
+    )
 
 
 class _Spawner:
@@ -127,6 +143,8 @@ class _Spawner:
         base: Path | cgroup.NoCgroup,
         controllers: frozenset[str],
         swept: int,
+        max_runs: int,
+        late_s: float,
     ) -> None:
         self._seat = seat
         self._sock = sock
@@ -134,6 +152,8 @@ class _Spawner:
         self._daemon = daemon
         self._base = base if isinstance(base, Path) else None
         self._controllers = controllers
+        self._max_runs = max_runs
+        self._late_s = late_s
         self._outbox = Outbox(sock)
         self._runs: dict[int, _Run] = {}
         self._next_number = 1
@@ -210,9 +230,17 @@ class _Spawner:
     def _timeout_ms(self) -> int | None:
         if not self._outbox.is_empty or any(run.asked_by for run in self._runs.values()):
             return int(_TICK_S * 1000)
-        return int(_LOOK_S * 1000) if any(run.cgroup is None for run in self._runs.values()) else None
+        waits = [max(0.0, run.latest - time.monotonic()) for run in self._runs.values()]
+        waits += [_LOOK_S for run in self._runs.values() if run.cgroup is None]
+        return int(min(waits) * 1000) + 1 if waits else None
 
     def _answer(self, frame: Frame) -> None:
+        try:
+            self._do(frame)
+        except (KeyError, TypeError, ValueError) as error:  # no field, or no such one: a daemon of this version sends neither
+            raise ProtocolError(f"cannot read a request: {error!r}") from error
+
+    def _do(self, frame: Frame) -> None:
         match frame["do"]:
             case "start" | "preview":
                 self._admit(frame)
@@ -234,6 +262,10 @@ class _Spawner:
 
     def _admit(self, frame: Frame) -> None:
         reply: dict[str, Any] = {"re": frame["id"]}
+        if frame["do"] == "start" and len(self._runs) >= self._max_runs:
+            why = f"cannot start anything: {len(self._runs)} runs are there, which is this host's limit"
+            self._outbox.put({**reply, "failed": ["start-failed", why]})
+            return
         try:
             admitted = self._seat.admit(request_from_json(frame["request"]))
         except Exception as error:  # one request that trips a bug must not end everybody's runs
@@ -275,22 +307,19 @@ class _Spawner:
                 cgroup.remove(path)
             return started
         run = _Run(self._next_number, Tree.of(task_id, started.pid), path)
+        run.latest = time.monotonic() + plan.limits.timeout_s + self._late_s
         self._next_number += 1
         self._runs[run.number] = run
         return run, started
 
     def _reap(self) -> None:
         leaders = {run.tree.leader: run for run in self._runs.values() if run.tree.leader_alive}
-        for pid, status in _reaped():
+        for pid, status in exits.reaped():
             run = leaders.get(pid)
             if run is None:  # an orphan
                 continue
             run.tree.leader_alive = False
-            code = os.waitstatus_to_exitcode(status)
-            ending: Frame = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
-            if code == -signal.SIGKILL and run.cgroup is not None:
-                ending["oom"] = cgroup.oom_kills(run.cgroup) > 0  # the kernel's KILL looks like anybody's, but is counted
-            self._outbox.put({"exited": run.number, **ending})
+            self._outbox.put({"exited": run.number, **exits.ending_of(status, run.cgroup)})
 
     def _look(self) -> None:
         """Remember who is below whom, for the time when parents are gone."""
@@ -308,10 +337,12 @@ class _Spawner:
 
     def _end_some(self) -> None:
         """One pass over the runs that are being ended; answers for those that are gone, or cannot be."""
-        ending = [run for run in self._runs.values() if run.asked_by]
+        now = time.monotonic()
+        ending = [run for run in self._runs.values() if run.asked_by or run.latest <= now]
         if not ending:
             return
         for run in ending:
+            run.latest = max(run.latest, now + _LOOK_S)  # one that hangs in the kernel is tried again, and not all the time
             if run.cgroup is not None:
                 cgroup.kill(run.cgroup)
         trees = [run.tree for run in self._runs.values()]
@@ -321,7 +352,7 @@ class _Spawner:
         for run in ending:
             left = [proc for proc, whose in owners.items() if tree.may_end(proc, whose, [run.tree], trees)]
             is_gone = not left and not run.tree.leader_alive and (run.cgroup is None or cgroup.remove(run.cgroup))
-            if not is_gone and time.monotonic() < run.end_by:
+            if not is_gone and (time.monotonic() < run.end_by or not run.asked_by):
                 continue
             for request in run.asked_by:
                 self._outbox.put({"re": request, "left": sorted(proc.pid for proc in left)})
@@ -346,24 +377,6 @@ def _told(error: _Refused | LoadError) -> Frame:
     if isinstance(error, LoadError):
         return {"source": error.source, "problems": problems_to_json(error.problems)}
     return {"why": str(error)}
-
-
-def _reaped() -> Iterator[tuple[int, int]]:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        yield pid, status
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 def _keep_standard_descriptors() -> None:
