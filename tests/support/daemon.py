@@ -92,6 +92,9 @@ level = "none"
         self.url = ""
         self._names = itertools.count()
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)]
+
     def start(self) -> None:
         self.launch()
         self.wait_ready()
@@ -103,7 +106,7 @@ level = "none"
         port_file.unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)],
+                self.command(),
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
