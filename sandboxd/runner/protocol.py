@@ -7,8 +7,9 @@ starts overruns, and bounds a message below what exec can carry.
 What comes from the daemon may come from whoever took it over. A request that the policy or its own shape rules out is refused
 alone; what is no request at all ends the spawner, and every run with it.
 
-Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end", "id": n, …}`. Spawner to daemon: `ready` or
-`refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was reaped.
+Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end" | "reload" | "adopt", "id": n, …}`.
+Spawner to daemon: `ready` or `refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was
+reaped.
 """
 
 from __future__ import annotations
@@ -52,14 +53,16 @@ class InstanceSetup:
 class SpawnerSetup:
     """All that the spawner is told, once, before the first request.
 
-    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there. `max_runs`: so
-    many are there at a time, whatever the daemon asks for. `late_s`: so long after its own limit a run is ended unasked.
+    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there. `source`: the
+    config that it came from, to be read again at a reload (`setup.renewed`); None: there is none. `max_runs`: so many are there
+    at a time, whatever the daemon asks for. `late_s`: so long after its own limit a run is ended unasked.
     """
 
     instances: tuple[InstanceSetup, ...]
     programs: Mapping[str, str]
     isolation: Isolation = "none"
     cgroup: str | None = None
+    source: str | None = None
     max_runs: int = 1024
     late_s: float = 180.0
 
@@ -143,9 +146,7 @@ def to_json(value: Any) -> Any:
 def setup_from_json(frame: Mapping[str, Any]) -> SpawnerSetup:
     """The inverse of `to_json`."""
     instances = tuple(InstanceSetup(**{**one, "policies": tuple(one["policies"])}) for one in frame["instances"])
-    return SpawnerSetup(
-        instances, dict(frame["programs"]), frame["isolation"], frame["cgroup"], frame["max_runs"], frame["late_s"]
-    )
+    return SpawnerSetup(**{**frame, "instances": instances, "programs": dict(frame["programs"])})
 
 
 def request_from_json(frame: Mapping[str, Any]) -> RunRequest:

@@ -37,13 +37,14 @@ from sandboxd.runner.protocol import (
     Frame,
     FrameReader,
     ProtocolError,
+    SpawnerSetup,
     SpawnFailed,
     problems_to_json,
     request_from_json,
-    setup_from_json,
     to_json,
 )
 from sandboxd.runner.seat import Admitted, Seat
+from sandboxd.runner.setup import read_setup, renewed
 from sandboxd.runner.tree import Tree
 
 END_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms, a sweep 25 to 40 ms; what is left after this hangs in the kernel
@@ -70,14 +71,14 @@ class _Run:
 
 def main(socket_fd: int, daemon_pid: int) -> None:
     """Serve the daemon at the other end of the socket until it is gone."""
-    _keep_standard_descriptors()
+    linux.keep_standard_descriptors()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     sock = socket.socket(fileno=socket_fd)
     sock.set_inheritable(False)
     reader = FrameReader()
     try:
-        setup = _read_setup(sock, reader)
+        setup = read_setup(sock, reader)
         if setup is None:
             return
         spawner = _start(setup, sock, reader, daemon_pid)
@@ -95,8 +96,7 @@ def main(socket_fd: int, daemon_pid: int) -> None:
         spawner.end_everything()
 
 
-def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
-    wanted = setup_from_json(setup)
+def _start(wanted: SpawnerSetup, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
     if wanted.isolation != "none":
         raise _Refused(f"isolation level `{wanted.isolation}` does not exist in this version, only `none` does")
     if why := linux.why_no_openat2():
@@ -117,17 +117,7 @@ def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: i
         if isinstance(base, Path):
             cgroup.remove(base)
         raise
-    return _Spawner(
-        seat,
-        sock=sock,
-        reader=reader,
-        daemon=daemon,
-        base=base,
-        controllers=controllers,
-        swept=swept,
-        max_runs=wanted.max_runs,
-        late_s=wanted.late_s,
-    )
+    return _Spawner(seat, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers, swept=swept)
 
 
 class _Spawner:
@@ -143,17 +133,14 @@ class _Spawner:
         base: Path | cgroup.NoCgroup,
         controllers: frozenset[str],
         swept: int,
-        max_runs: int,
-        late_s: float,
     ) -> None:
         self._seat = seat
+        self._prepared: Seat | None = None
         self._sock = sock
         self._reader = reader
         self._daemon = daemon
         self._base = base if isinstance(base, Path) else None
         self._controllers = controllers
-        self._max_runs = max_runs
-        self._late_s = late_s
         self._outbox = Outbox(sock)
         self._runs: dict[int, _Run] = {}
         self._next_number = 1
@@ -257,12 +244,28 @@ class _Spawner:
                     return
                 run.asked_by.append(frame["id"])
                 run.end_by = time.monotonic() + END_S
+            case "reload":
+                self._outbox.put({"re": frame["id"], **self._prepare(frame["digest"])})
+            case "adopt":
+                if frame["is_wanted"] and self._prepared is not None:
+                    self._seat = self._prepared
+                self._prepared = None
+                self._outbox.put({"re": frame["id"]})
             case other:
                 raise ProtocolError(f"cannot do `{other}`: unknown")
 
+    def _prepare(self, digest: str) -> Frame:
+        """Read the operator's files anew; they count from `adopt` on."""
+        self._prepared = None
+        try:
+            self._prepared = Seat(renewed(self._seat.setup, digest), self._controllers, self._seat)
+        except LoadError as error:
+            return {"unusable": _told(error)}
+        return {"adapters": self._prepared.adapters()}
+
     def _admit(self, frame: Frame) -> None:
         reply: dict[str, Any] = {"re": frame["id"]}
-        if frame["do"] == "start" and len(self._runs) >= self._max_runs:
+        if frame["do"] == "start" and len(self._runs) >= self._seat.setup.max_runs:
             why = f"cannot start anything: {len(self._runs)} runs are there, which is this host's limit"
             self._outbox.put({**reply, "failed": ["start-failed", why]})
             return
@@ -307,7 +310,7 @@ class _Spawner:
                 cgroup.remove(path)
             return started
         run = _Run(self._next_number, Tree.of(task_id, started.pid), path)
-        run.latest = time.monotonic() + plan.limits.timeout_s + self._late_s
+        run.latest = time.monotonic() + plan.limits.timeout_s + self._seat.setup.late_s
         self._next_number += 1
         self._runs[run.number] = run
         return run, started
@@ -361,26 +364,7 @@ class _Spawner:
                 del self._runs[run.number]
 
 
-def _read_setup(sock: socket.socket, reader: FrameReader) -> Frame | None:
-    while True:
-        frame = reader.next_frame()
-        if frame is not None:
-            setup: Frame = frame[0]["setup"]
-            return setup
-        data = sock.recv(_READ_BYTES)
-        if not data:
-            return None
-        reader.feed(data)
-
-
 def _told(error: _Refused | LoadError) -> Frame:
     if isinstance(error, LoadError):
         return {"source": error.source, "problems": problems_to_json(error.problems)}
     return {"why": str(error)}
-
-
-def _keep_standard_descriptors() -> None:
-    """A descriptor below 3 would be taken for a standard stream, or closed over, in a child."""
-    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
-        os.set_inheritable(fd, True)
-    os.close(fd)
