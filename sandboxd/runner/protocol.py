@@ -25,6 +25,7 @@ import attrs
 from sandboxd.errors import Problem
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.model import CheckedPath, Isolation, LaunchPlan, Limits, PromptRules
+from sandboxd.runner.isolation.levels import BUBBLEWRAP
 
 # exec carries at most 6 MiB of strings (3/4 of _STK_LIM, linux/exec.c), 2 MiB with the usual 8 MiB stack. JSON needs six bytes
 # for a control character, so this holds every real environment and most silly ones.
@@ -53,9 +54,12 @@ class InstanceSetup:
 class SpawnerSetup:
     """All that the spawner is told, once, before the first request.
 
-    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there. `source`: the
-    config that it came from, to be read again at a reload (`setup.renewed`); None: there is none. `max_runs`: so many are there
-    at a time, whatever the daemon asks for. `late_s`: so long after its own limit a run is ended unasked.
+    `isolation`: the level that every run gets at least. `cgroup`: a cgroup2 directory that is delegated to the daemon; None:
+    its own one, where it may write there. `source`: the config that it came from, to be read again at a reload
+    (`setup.renewed`); None: there is none. `read`: what runs may read of this host besides the system's own folders.
+    `bubblewrap`: its absolute path. `scratch`: a folder for the runs' temporary folders, emptied at the start; None: a fresh
+    one. `max_runs`: so many are there at a time, whatever the daemon asks for. `late_s`: so long after its own limit a run is
+    ended unasked.
     """
 
     instances: tuple[InstanceSetup, ...]
@@ -63,6 +67,9 @@ class SpawnerSetup:
     isolation: Isolation = "none"
     cgroup: str | None = None
     source: str | None = None
+    read: tuple[str, ...] = ()
+    bubblewrap: str = BUBBLEWRAP
+    scratch: str | None = None
     max_runs: int = 1024
     late_s: float = 180.0
 
@@ -146,7 +153,7 @@ def to_json(value: Any) -> Any:
 def setup_from_json(frame: Mapping[str, Any]) -> SpawnerSetup:
     """The inverse of `to_json`."""
     instances = tuple(InstanceSetup(**{**one, "policies": tuple(one["policies"])}) for one in frame["instances"])
-    return SpawnerSetup(**{**frame, "instances": instances, "programs": dict(frame["programs"])})
+    return SpawnerSetup(**{**frame, "instances": instances, "programs": dict(frame["programs"]), "read": tuple(frame["read"])})
 
 
 def request_from_json(frame: Mapping[str, Any]) -> RunRequest:

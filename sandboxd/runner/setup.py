@@ -21,6 +21,8 @@ RUNS_SPARE: Final = 16  # beyond the live tasks: what is being ended for a calle
 LATE_S: Final = 30.0  # the spawner ends what the daemon has not ended by then: it hangs, or is somebody else's
 _READ_BYTES: Final = 65_536
 
+SCRATCH_NAME: Final = "scratch"  # below the state folder: temporary folders of runs at `standard`
+
 
 def setup_of(config: Config, cgroup: Path | None = None) -> SpawnerSetup:
     """The setup that the config means. `cgroup`: as `SpawnerSetup.cgroup`."""
@@ -33,9 +35,12 @@ def setup_of(config: Config, cgroup: Path | None = None) -> SpawnerSetup:
         SpawnerSetup(
             instances,
             dict(config.programs),
-            config.isolation,
+            config.isolation.level,
             None if cgroup is None else str(cgroup),
             source,
+            tuple(map(str, config.isolation.read)),
+            str(config.isolation.bubblewrap),
+            str(config.state_dir / SCRATCH_NAME),
             max_runs=config.limits.max_tasks + RUNS_SPARE,
             late_s=2 * config.limits.stop_grace_s + LATE_S,  # the stop ladder's INT and TERM, and then some
         )
@@ -61,7 +66,8 @@ def absolute(setup: SpawnerSetup) -> SpawnerSetup:
         for one in setup.instances
     )
     source = None if setup.source is None else str(Path(setup.source).absolute())
-    return attrs.evolve(setup, instances=instances, source=source)
+    scratch = None if setup.scratch is None else str(Path(setup.scratch).absolute())
+    return attrs.evolve(setup, instances=instances, source=source, scratch=scratch)
 
 
 def renewed(setup: SpawnerSetup, digest: str) -> SpawnerSetup:

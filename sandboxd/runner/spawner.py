@@ -31,6 +31,8 @@ import attrs
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Denied
 from sandboxd.runner import cgroup, exits, limits, linux, tree
+from sandboxd.runner.confiner import Confined, Confiner
+from sandboxd.runner.isolation.sandbox import Unusable
 from sandboxd.runner.launch import Launched, launch
 from sandboxd.runner.outbox import Outbox
 from sandboxd.runner.protocol import (
@@ -64,6 +66,7 @@ class _Run:
     number: int
     tree: Tree
     cgroup: Path | None
+    confined: Confined
     asked_by: list[int] = attrs.field(factory=list)  # requests that wait for its end
     end_by: float = 0.0
     latest: float = float("inf")  # when it is ended without anybody's asking
@@ -97,11 +100,10 @@ def main(socket_fd: int, daemon_pid: int) -> None:
 
 
 def _start(wanted: SpawnerSetup, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
-    if wanted.isolation != "none":
-        raise _Refused(f"isolation level `{wanted.isolation}` does not exist in this version, only `none` does")
     if why := linux.why_no_openat2():
         raise _Refused(why)
     linux.become_subreaper()
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a run of the same user may not look into this process
     try:
         daemon = os.pidfd_open(daemon_pid)
     except OSError as error:
@@ -135,6 +137,7 @@ class _Spawner:
         swept: int,
     ) -> None:
         self._seat = seat
+        self._confiner = Confiner(seat.setup)
         self._prepared: Seat | None = None
         self._sock = sock
         self._reader = reader
@@ -148,7 +151,7 @@ class _Spawner:
         self._pid = os.getpid()
         why = None if isinstance(base, Path) else base.why
         ready = {"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "swept": swept}
-        self._outbox.put({**ready, "adapters": self._seat.adapters()})
+        self._outbox.put({**ready, "adapters": self._seat.adapters(), "levels": self._seat.levels()})
 
     def serve(self) -> None:
         """Until the daemon is gone."""
@@ -180,12 +183,15 @@ class _Spawner:
                 is_daemon_alive = self._receive()
             self._look()
             self._end_some()
+            self._confiner.tidy_some()
             is_daemon_alive = is_daemon_alive and self._daemon not in events and self._flush()
 
     def end_everything(self) -> None:
         """SIGKILL to all that is left below this process, until nothing is or nothing more can be done."""
         signal.set_wakeup_fd(-1)
         trees = [run.tree for run in self._runs.values()]
+        for run in self._runs.values():
+            self._confiner.release(run.confined)
         deadline = time.monotonic() + _LAST_END_S
         while time.monotonic() < deadline:
             if self._base is not None:
@@ -196,6 +202,7 @@ class _Spawner:
             if not left and (self._base is None or cgroup.remove(self._base)):
                 break
             time.sleep(_TICK_S)
+        self._confiner.close(deadline)
 
     def _receive(self) -> bool:
         try:
@@ -217,6 +224,8 @@ class _Spawner:
     def _timeout_ms(self) -> int | None:
         if not self._outbox.is_empty or any(run.asked_by for run in self._runs.values()):
             return int(_TICK_S * 1000)
+        if not self._confiner.is_tidy:
+            return 0
         waits = [max(0.0, run.latest - time.monotonic()) for run in self._runs.values()]
         waits += [_LOOK_S for run in self._runs.values() if run.cgroup is None]
         return int(min(waits) * 1000) + 1 if waits else None
@@ -250,7 +259,7 @@ class _Spawner:
                 if frame["is_wanted"] and self._prepared is not None:
                     self._seat = self._prepared
                 self._prepared = None
-                self._outbox.put({"re": frame["id"]})
+                self._outbox.put({"re": frame["id"], "levels": self._seat.levels()})
             case other:
                 raise ProtocolError(f"cannot do `{other}`: unknown")
 
@@ -284,7 +293,7 @@ class _Spawner:
                 return
             started = self._launch(admitted, frame["request"]["task_id"])
         finally:
-            os.close(admitted.folder_fd)
+            admitted.close()
         if isinstance(started, SpawnFailed):
             self._outbox.put({"re": frame["id"], "failed": [started.reason, started.message]})
             return
@@ -292,25 +301,36 @@ class _Spawner:
         self._outbox.put({**reply, "run": run.number, "pid": launched.pid}, launched.fds)
 
     def _launch(self, admitted: Admitted, task_id: str) -> tuple[_Run, Launched] | SpawnFailed:
-        plan, on = admitted.plan, self._controllers
+        plan, on, level = admitted.plan, self._controllers, admitted.plan.isolation
         path: Path | None = None
         procs: int | None = None
+        confined = Confined()
         try:
             if self._base is not None:
-                path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on))
+                path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on, level))
                 procs = cgroup.open_procs(path)
-            started = launch(plan, rlimits=limits.rlimits(plan.limits, on), folder_fd=admitted.folder_fd, cgroup_fd=procs)
-        except OSError as error:
-            started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {error.strerror or error}")
+            confined = self._confiner.prepare(admitted, self._seat.host, cgroup_fd=procs, marker=f"{tree.MARKER}={task_id}")
+            started = launch(
+                attrs.evolve(plan, env={**confined.env, **plan.env}),
+                rlimits=limits.rlimits(plan.limits, on, level),
+                folder_fd=admitted.folder_fd,
+                cgroup_fd=procs,
+                confinement=confined.confinement,
+            )
+        except (OSError, Unusable) as error:
+            why = error.strerror or str(error) if isinstance(error, OSError) else f"cannot make its sandbox: {error}"
+            started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {why}")
         finally:
             if procs is not None:
                 os.close(procs)
         if isinstance(started, SpawnFailed):
+            self._confiner.release(confined)
             if path is not None:
                 cgroup.remove(path)
             return started
-        run = _Run(self._next_number, Tree.of(task_id, started.pid), path)
+        run = _Run(self._next_number, Tree.of(task_id, started.pid), path, confined)
         run.latest = time.monotonic() + plan.limits.timeout_s + self._seat.setup.late_s
+        run.tree.sessions |= confined.sessions
         self._next_number += 1
         self._runs[run.number] = run
         return run, started
@@ -362,6 +382,7 @@ class _Spawner:
             run.asked_by.clear()
             if is_gone:
                 del self._runs[run.number]
+                self._confiner.release(run.confined)
 
 
 def _told(error: _Refused | LoadError) -> Frame:
