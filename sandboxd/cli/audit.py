@@ -28,7 +28,7 @@ from sandboxd.db.connection import DatabaseUnavailable
 Command = TypeVar("Command", bound=Callable[..., Any])
 Records = Iterator[Mapping[str, Any]]
 
-_OF_HOST: Final = ("at", "principal", "door", "action", "outcome", "instance", "task_id", "prompt_id")
+_OF_HOST: Final = ("at", "principal", "door", "action", "outcome", "instance", "task_id", "prompt_id", "config_id", "target")
 _OF_COCKPIT: Final = ("at", "principal", "channel", "event", "outcome", "host", "task_id", "prompt_id", "why")
 _HEADINGS: Final = {"task_id": "task", "prompt_id": "prompt"}
 
@@ -47,7 +47,7 @@ def cockpit_option(command: Command) -> Command:
 
 @click.group("audit", cls=Group, default="tail")
 def audit() -> None:
-    """Read the record of who did what: a host's, or a cockpit's."""
+    """Read the record of who did what: a host's sends, answers, cancels and push changes, or a cockpit's."""
 
 
 @audit.command()
