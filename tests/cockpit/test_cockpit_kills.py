@@ -42,7 +42,7 @@ class Process:
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        wait_until(lambda: self.said, timeout_s=30, what="the cockpit's start")
+        wait_until(lambda: self.said, timeout_s=90, what="the cockpit's start")
 
     def _read(self) -> None:
         assert self._process.stdout is not None
