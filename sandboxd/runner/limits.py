@@ -20,7 +20,6 @@ from typing import Final
 from sandboxd.policy.model import Isolation, Limits
 
 HOUSEKEEPING: Final = 3  # processes that a run's namespaces have before it: bubblewrap, their first process, `cat`
-_HIDDEN: Final = 64  # threads of the daemon, its spawner and its courier, whose /proc is root's: they are not dumpable
 _CPU_SLACK_S: Final = 60
 _PERIOD_US: Final = 100_000  # cpu.max; the kernel's default
 
@@ -76,12 +75,16 @@ def notes(limits: Limits, controllers: Collection[str], level: Isolation) -> tup
 
 
 def _threads_of(uid: int) -> int:
-    """How many threads that user has about, which is what RLIMIT_NPROC counts: those of hidden processes are guessed."""
-    count = _HIDDEN
+    """How many threads that user has, which is what RLIMIT_NPROC counts.
+
+    The /proc of a process that is not dumpable is root's; the two of ours are this one and its parent, the daemon.
+    """
+    hidden = {os.getpid(), os.getppid()}
+    count = 0
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                if os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116  # of hundreds, at every start
+                if int(name) in hidden or os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116  # of hundreds, at every start
                     text = Path(f"/proc/{name}/stat").read_bytes()
                     count += int(text[text.rindex(b")") + 2 :].split()[17])  # proc_pid_stat(5): num_threads
     return count
