@@ -3,12 +3,13 @@
 #   make demo    the main job, step by step: a command is sent, asks, is answered, completes
 #   make test    all tests; ARGS="tests/hitl -k answer" runs some
 #
-# And two that CI leaves out, one because it takes a quarter of an hour, one because it installs a package that nothing else needs:
+# And three that CI leaves out: one takes a quarter of an hour, two need what nothing else needs.
 #
-#   make rounds        a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
+#   make rounds       a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
 #   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
+#   make test-tck     the public A2A kit finds nothing wrong; SANDBOXD_TCK and SANDBOXD_TCK03 name checkouts of it
 
-.PHONY: help demo test rounds test-sdk03 check
+.PHONY: help demo test rounds test-sdk03 test-tck check
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +26,9 @@ rounds:
 
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)
+
+test-tck:
+	@scripts/test-tck $(ARGS)
 
 # What CI runs: formatting, lint, types, imports, the tests, the wheel.
 check:
