@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
+import psutil
 import pytest
 import trio
 
@@ -131,6 +133,25 @@ async def test_a_hostile_schema_is_given_up_in_time_and_delays_nobody(judge: Jud
     assert min(one.took_s for one in rounds) >= DEADLINE_S
     assert min(one.loop_s for one in rounds) < DELAY_MAX_S, rounds
     assert min(one.others_s for one in rounds) < DELAY_MAX_S, rounds
+
+
+async def test_a_hostile_schema_gets_only_what_nobody_else_wants(judge: Judge) -> None:
+    policies = set()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(judge.judge, EVIL, EVIL_VALUE)
+        with trio.move_on_after(10):
+            while os.SCHED_IDLE not in policies:
+                policies = {policy_of(child.pid) for child in psutil.Process().children()}
+                await trio.sleep(0.001)
+    assert os.SCHED_IDLE in policies
+    assert await judge.judge({"type": "string"}, "y") == Judged(()), "the next question has another worker"
+
+
+def policy_of(pid: int) -> int | None:
+    try:
+        return os.sched_getscheduler(pid)
+    except ProcessLookupError:
+        return None
 
 
 async def test_many_hostile_schemas_at_once_take_turns(judge: Judge) -> None:
