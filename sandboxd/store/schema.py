@@ -155,6 +155,9 @@ CREATE TABLE push_dead (
 CREATE INDEX push_dead_of_task ON push_dead (task);
 """
 
+# Whether a message is on record already is read from its task's history.
+_NO_MESSAGES: Final = "DROP TABLE messages;"
+
 # The audit record knows of push notifications, too. SQLite cannot change a CHECK, so the rows move to a new table, and so does
 # the number up to which numbers have been used.
 _AUDIT_PUSHES: Final = """
@@ -184,4 +187,6 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES, _AUDIT_PUSHES))  # "SBOX"
+SCHEMA: Final = Schema(
+    application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES)
+)  # "SBOX"
