@@ -35,13 +35,11 @@ rounds:
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)
 
-<<<<<<< HEAD
 test-tck:
 	@scripts/test-tck $(ARGS)
-=======
+
 test-systemd:
 	@scripts/test-systemd $(ARGS)
->>>>>>> main
 
 # What CI runs: formatting, lint, types, imports, the tests, the wheel.
 check:
