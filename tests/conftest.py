@@ -67,3 +67,13 @@ def test_cgroup() -> Path:
     if not given:
         pytest.skip("NOT TESTED HERE: there is no cgroup of the tests' own (SANDBOXD_TEST_CGROUP)")
     return Path(given)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the real programs that were asked and answered; those that the machine lacks stand among the skips."""
+    passed = terminalreporter.getreports("passed")
+    names = sorted(value for report in passed for key, value in report.user_properties if key == "live_program")
+    if names:
+        terminalreporter.write_line(
+            f"{len(set(names))} real programs were asked and answered: {', '.join(dict.fromkeys(names))}"
+        )
