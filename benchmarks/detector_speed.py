@@ -1,7 +1,7 @@
 """How many megabytes a second does the detector take, against a regular expression over the tail after each read?
 
 The naive way is what terminal wrappers do: after each read the escape sequences are stripped from the last 8 KiB, and a pattern
-is searched at the end of what is left. Both are fed the same reads, a pty's of 4,095 bytes, and one of 64, as progress bars come.
+is searched at the end of what is left. Both are fed the same reads, of 4,095 bytes as a pty gives, and of 64 as bars redraw.
 No silence is simulated: what a look costs once the output has settled is told apart (`look_ms`). CPU time, best of several
 rounds, so that a busy machine tells nearly the same.
 
