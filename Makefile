@@ -3,11 +3,13 @@
 #   make demo    the main job, step by step: a command is sent, asks, is answered, completes
 #   make test    all tests; ARGS="tests/hitl -k answer" runs some
 #
-# And one that CI leaves out, because it installs a package that nothing else needs:
+# And those that CI leaves out, because they take minutes or install what nothing else needs:
 #
+#   make bench         how fast, beside pexpect, uvicorn and the public A2A SDK; ARGS="asking --scale 0.2" tries one
+#   make rounds        a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
 #   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
 
-.PHONY: help demo test test-sdk03 check
+.PHONY: help demo test bench rounds test-sdk03 check
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +20,12 @@ demo:
 
 test:
 	@scripts/test $(ARGS)
+
+bench:
+	@scripts/bench $(ARGS)
+
+rounds:
+	@scripts/rounds $(ARGS)
 
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)

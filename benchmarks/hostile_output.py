@@ -10,6 +10,7 @@ millisecond, and nothing of the way to a client. Each flood goes on as fast as t
 from __future__ import annotations
 
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -90,9 +91,9 @@ class Delays:
         return max(self.ms)
 
 
-def measure(folder: Path, node: str, flood: str, questions: int = QUESTIONS) -> Delays:
+def measure(folder: Path, flood: str, questions: int = QUESTIONS) -> Delays:
     """Run a daemon in that folder, the flood (source text; empty: none) in one task and the questions in another."""
-    daemon = Daemon(folder, node, policy=_POLICY)
+    daemon = Daemon(folder, sys.executable, policy=_POLICY)  # no Node is needed; the policy names Python alone
     daemon.config.write_text(daemon.config.read_text().replace("[programs]\n", '[programs]\npython = "/usr/bin/python3"\n'))
     daemon.start()
     try:
@@ -157,7 +158,7 @@ def main() -> None:
     print(f"{'beside':26}{'median':>9}{'worst':>9}   (beyond the settle time)")
     for name, flood in FLOODS.items():
         with tempfile.TemporaryDirectory() as folder:
-            delays = measure(Path(folder), "/usr/bin/node", flood)
+            delays = measure(Path(folder), flood)
         print(f"{name:26}{delays.median:>6.1f} ms{delays.most:>6.1f} ms", flush=True)
 
 

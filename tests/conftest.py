@@ -70,10 +70,14 @@ def test_cgroup() -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the real programs that were asked and answered; those that the machine lacks stand among the skips."""
-    passed = terminalreporter.getreports("passed")
-    names = sorted(value for report in passed for key, value in report.user_properties if key == "live_program")
-    if names:
-        terminalreporter.write_line(
-            f"{len(set(names))} real programs were asked and answered: {', '.join(dict.fromkeys(names))}"
-        )
+    """What tests have measured, a line each (`record_property("hostile", …)`), and which real programs were answered."""
+    programs: set[str] = set()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "hostile" and report.when == "call":
+                    terminalreporter.write_line(f"{name}: {value}")
+                if name == "live_program" and report.passed:
+                    programs.add(str(value))
+    if programs:
+        terminalreporter.write_line(f"{len(programs)} real programs were asked and answered: {', '.join(sorted(programs))}")

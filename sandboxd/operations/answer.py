@@ -6,6 +6,7 @@ unknown, answered, stale, foreign, terminal or without a live process is one ref
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import attrs
@@ -21,17 +22,19 @@ from sandboxd.errors import AnswerInvalid, DeliveryFailed, InvalidParams, NotRea
 from sandboxd.hitl.answer import TEXT_MAX_BYTES
 from sandboxd.hitl.envelope import Response, parse_response
 from sandboxd.live.questions import Accepted
+from sandboxd.live.recorder import RecordLost
 from sandboxd.live.run import TaskRun
 from sandboxd.operations.host import Caller, Host
 from sandboxd.schemas.judge import Judged, Unjudged
+from sandboxd.store.base import PushEntry
 from sandboxd.tasks.view import TaskView
 
 ANSWER_MAX_BYTES: Final = 64 * 1024  # the typed text has 4 KiB at most; the rest is parts that say the same
 RECORD_S: Final = 30.0  # how long a typed answer may wait for the disk before the caller is told so
 
 
-async def answer(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
-    """Type the answer into the process that asked, and return the task once that is on record.
+async def answer(host: Host, caller: Caller, instance: str, message: Message, push: PushEntry | None = None) -> TaskView:
+    """Type the answer into the process that asked, and return the task once that is on record, and `push` with it.
 
     Raises `InvalidParams`, `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`; `NotReady` when it was typed but the record
     still waits for the store.
@@ -54,7 +57,7 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     # First the policy's schema, elsewhere and at leisure; then, without a checkpoint, is the prompt still open, and the claim.
     misfits = await _foreign_misfits(host, run, response)
     try:
-        accepted = run.answer_nowait(response, message, caller.principal, misfits)
+        accepted = run.answer_nowait(response, message, caller.principal, misfits, push)
     except PromptNotOpen:
         metrics.ANSWERS.labels(outcome="conflict").inc()
         if earlier := run.accepted_nowait(response.prompt_id):
@@ -83,7 +86,7 @@ def _check_size(message: Message) -> None:
 
 
 async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tuple[Problem, ...]:
-    schema, text = run.foreign_schema(response.prompt_id), response.payload.get("text")
+    schema, text = run.foreign_schema_nowait(response.prompt_id), response.payload.get("text")
     if schema is None or not isinstance(text, str) or len(text) > TEXT_MAX_BYTES:
         return ()
     match await host.judge.judge(schema, text):
@@ -95,11 +98,11 @@ async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tupl
 
 async def _on_record(accepted: Accepted) -> None:
     # Shielded: a client that hangs up now and asks again must find its answer on record, not a prompt that is taken.
-    with trio.CancelScope(deadline=trio.current_time() + RECORD_S, shield=True):
+    with trio.CancelScope(deadline=trio.current_time() + RECORD_S, shield=True), contextlib.suppress(RecordLost):
         await accepted.ticket.committed()
         return
     facts = {"prompt_id": accepted.prompt_id, "typed": True}
-    raise NotReady("an answer was typed once, but its record waits for the store; do not send it again", facts=facts)
+    raise NotReady("an answer was typed once, but the store has not taken its record; do not send it again", facts=facts)
 
 
 async def _from_record(host: Host, view: TaskView, response: Response) -> PromptNotOpen:

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from sandboxd.store import sends
+from sandboxd.store import pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
 from sandboxd.store.codec import encode_artifacts, encode_event, encode_view
 from sandboxd.store.times import key, to_us
@@ -126,11 +126,13 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
         [(number, seq, kind, body) for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)],
     )
     for seq, entry in enumerate(change.entries, start=change.after + 1):
+        if entry.push is not None:
+            is_new = isinstance(entry.event, Submitted)
+            pushes.put(connection, attrs.evolve(entry.push, cursor=0 if is_new else seq), None)
         match entry.event:
             case Wrote() as wrote:
                 _keep_output(connection, number, wrote, entry.chunk)
             case Submitted(message=message):
-                _keep_message(connection, number, message.message_id)
                 # The sender is told of all that is put on record at once: an echo is over by then.
                 told_at = change.after + len(change.entries)
                 _note_send(connection, change, change.principal or "", message.message_id, told_at)
@@ -138,7 +140,6 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
                 _open_prompt(connection, number, asked)
             case Answered(message=message) as answered:
                 _close_answered(connection, number, answered)
-                _keep_message(connection, number, message.message_id)
                 _note_send(connection, change, answered.principal, message.message_id, seq)
             case Closed() as closed:
                 _close_unanswered(connection, number, closed)
@@ -156,10 +157,6 @@ def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chun
             for start in range(0, len(chunk), ROW_BYTES)
         ],
     )
-
-
-def _keep_message(connection: sqlite3.Connection, number: int, message_id: str) -> None:
-    connection.execute("INSERT OR IGNORE INTO messages (task, message_id) VALUES (?, ?)", (number, key(message_id)))
 
 
 def _note_send(connection: sqlite3.Connection, change: Change, principal: str, message_id: str, seq: int) -> None:

@@ -44,19 +44,19 @@ class ToldRuns:
     def run(self, task_id: str) -> Any:
         return self if self.answer and task_id in self.stories else None
 
-    def foreign_schema(self, prompt_id: str) -> None:
+    def foreign_schema_nowait(self, prompt_id: str) -> None:
         return None
 
     def accepted_nowait(self, prompt_id: str) -> Any:
         ticket = Ticket(0, TaskView("", "", ""))
-        ticket._committed.set()
+        ticket.settle()
         return Accepted(prompt_id, "m", self.clock.now(), ticket)
 
-    def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any) -> Any:
+    def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any, push: Any) -> Any:
         assert self.answer is not None
         return self.answer(response, message, principal)
 
-    async def submit(self, principal: str, event: Submitted, view: TaskView, request: Any) -> TaskView:
+    async def submit(self, principal: str, event: Submitted, view: TaskView, request: Any, push: Any) -> TaskView:
         self.commands.append(request)
         story = Story(self.feed, view.task_id, instance=view.instance, context_id=view.context_id)
         self.stories[view.task_id] = story
