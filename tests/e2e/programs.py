@@ -123,10 +123,15 @@ PROGRAMS = [
     ),
     Program(
         "questionary",
-        f"""{sys.executable} -c 'import questionary as q; n = q.text("Name?").ask(); p = q.password("Token:").ask()
-print("got", n, len(p), q.confirm("Sure?", auto_enter=False).ask())'""",
-        (("? Name?", "free_text", "Ada"), ("? Token:", "secret", "abc"), ("? Sure?", "yes_no", "y")),
-        "got Ada 3 True",
+        f"""{sys.executable} -c 'import questionary as q
+print("got", q.text("Name?").ask(), len(q.password("Token:").ask()), q.confirm("Sure?").ask(), q.text("Why?").ask())'""",
+        (
+            ("? Name?", "free_text", "Ada"),
+            ("? Token:", "secret", "abc"),
+            ("? Sure?", "yes_no", "y"),  # one key: an Enter would have answered the next question
+            ("? Why?", "free_text", "so"),
+        ),
+        "got Ada 3 True so",
         "python:questionary",
     ),
     Program(
