@@ -9,7 +9,11 @@
 #   make rounds        a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
 #   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
 
-.PHONY: help demo test bench rounds test-sdk03 check
+# And one that needs root, which all others do without; it is part of CI:
+#
+#   make test-systemd   sandboxd as a service of a real systemd: sockets, watchdog, reload, courier, stop
+
+.PHONY: help demo test bench rounds test-sdk03 test-systemd check
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +33,9 @@ rounds:
 
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)
+
+test-systemd:
+	@scripts/test-systemd $(ARGS)
 
 # What CI runs: formatting, lint, types, imports, the tests, the wheel.
 check:

@@ -136,8 +136,8 @@ class Gate:
         if who.uid not in (0, self.own_uid):
             return Peer("unix", principal, "only root and the daemon's own user may use this socket")
         spawner = self.spawner_pid()
-        if spawner is None:
-            return Peer("unix", principal)
+        if spawner is None or who.uid != self.own_uid:
+            return Peer("unix", principal)  # no task becomes root: its processes gain no privileges, whatever they execute
         pidfd = peer_pidfd(sock, who.pid)
         try:
             verdict = judge(who.pid, pidfd, spawner, read_stat)
@@ -171,6 +171,12 @@ class Gate:
         if found is None:
             raise Unauthenticated("cannot tell who is asking: the token is not valid")
         return found
+
+
+def peer_uid(accepted: trio.socket.SocketType) -> int:
+    """The user of a Unix peer; of one that this user namespace does not know, the overflow id (user_namespaces(7))."""
+    with socket.socket(fileno=os.dup(accepted.fileno())) as sock:
+        return peer_credentials(sock).uid
 
 
 def _check_same_machine(headers: Headers) -> None:

@@ -103,6 +103,10 @@ class Supervisor:
         """How many tasks are live."""
         return len(self._runs)
 
+    def change(self, packs: Mapping[str, Pack], *, max_tasks: int, stop_grace_s: float) -> None:
+        """Go by these from now on; runs that are there keep the rules and the grace that they began with."""
+        self._packs, self._max_tasks, self._stop_grace_s = packs, max_tasks, stop_grace_s
+
     async def submit(
         self, principal: str, event: Submitted, view: TaskView, request: RunRequest, push: PushEntry | None = None
     ) -> TaskView:
