@@ -16,6 +16,7 @@ _TAIL: Final = 400  # characters of a line that shapes look at: a question is at
 GENERIC: Final = "generic"
 _ASKED_ROWS: Final = 3
 _BANNER_ROWS: Final = 8
+_FIELD_MAX: Final = 40  # characters of a field's name, behind which no blank needs to stand
 _SIGN_MAX: Final = 6  # characters of a bare sign: `...`, `?-`, `   ...>`
 
 _SECRET: Final = re.compile(
@@ -93,6 +94,7 @@ _ASKS_ABOVE: Final = re.compile(
 )
 _ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\]?\s\S")  # `? Name`, as a whole family of libraries draws its questions
 _ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]\s?$")
+_ENDS_DEFAULT: Final = re.compile(r"^[A-Z][^\[\]:]{2,60}\w \[[\w./@~-]{1,40}\]\s$")  # `Use proxy [no] `
 _ENDS_DRAWN: Final = re.compile(r"[?？] [^\w\s()\[\]<>{}:;,.|/\\=-]{1,4}\s$")  # a question mark, and then a picture
 _COLON: Final = re.compile(r"[\w)\]}\"'>»%。、ー*]\s{0,8}[:：]$")
 _CLOSED: Final = re.compile(r"[\])}]\s?[:：]$")  # a note in brackets and a colon: asked, even where no blank follows
@@ -251,12 +253,13 @@ def is_prompt(line: str) -> bool:
     if bare.endswith(("?", "？")):
         return is_open or len(bare) > 8
     if bare.endswith((":", "：")):
-        return (is_open or (_CLOSED.search(bare) or _SECRET.search(text)) is not None) and _COLON.search(bare) is not None
+        is_field = is_open or len(bare) <= _FIELD_MAX or (_CLOSED.search(bare) or _SECRET.search(text)) is not None
+        return is_field and _COLON.search(bare) is not None
     if _NAMED_REPL.search(text):
         return is_open
     if _ASKS_FIRST.match(text):
         return True
-    return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ORDER))
+    return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ENDS_DEFAULT, _ORDER))
 
 
 def is_bare_prompt(line: str) -> bool:
