@@ -21,7 +21,7 @@ from typing import Any, Final
 import attrs
 import httpx
 
-from tests.support.daemon import HITL, Daemon
+from tests.support.daemon import HITL, Daemon, answer_body
 
 GOAL_MS: Final = 50.0  # no task is held up longer by another's output
 QUIET_GOAL_MS: Final = 2.0  # median, where nothing floods
@@ -124,7 +124,7 @@ def _delays(client: httpx.Client, asker: Mapping[str, Any], questions: int) -> I
         raised_at = datetime.fromisoformat(status["timestamp"]).timestamp()
         printed_at = float(prompt["prompt"].partition("At ")[2].partition(":")[0])
         yield (raised_at - printed_at - settle_s) * 1e3
-        _answer(client, asker, seen)
+        client.post("/message:send", json=answer_body(asker, seen, "y")).raise_for_status()
 
 
 def _question(client: httpx.Client, task_id: str, seen: str) -> dict[str, Any]:
@@ -137,20 +137,6 @@ def _question(client: httpx.Client, task_id: str, seen: str) -> dict[str, Any]:
             break
         time.sleep(0.02)
     raise RuntimeError(f"no question came: {status}")
-
-
-def _answer(client: httpx.Client, asker: Mapping[str, Any], prompt_id: str) -> None:
-    payload = {"text": "y"}
-    message = {
-        "messageId": f"answer-{prompt_id}",
-        "role": "ROLE_USER",
-        "taskId": asker["id"],
-        "contextId": asker["contextId"],
-        "parts": [{"data": payload, "mediaType": "application/json"}],
-        "metadata": {"hitl_response_for": {"prompt_id": prompt_id, "payload": payload}},
-    }
-    body = {"message": message, "configuration": {"returnImmediately": True}}
-    client.post("/message:send", json=body).raise_for_status()
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,7 @@ import httpx
 import pytest
 
 from tests.e2e.programs import PROGRAMS, Program
-from tests.support.daemon import Daemon, outcome_of, output_of, prompt_of, state_of
+from tests.support.daemon import Daemon, answer_body, outcome_of, output_of, prompt_of, state_of
 
 FACTS = "urn:sandboxd:prompt:v1"
 AT_ONCE = 6
@@ -89,16 +88,7 @@ class Talk:
         assert holds in prompt["prompt"], (holds, prompt)
         assert facts["kind"] == kind, (kind, facts)
         seen.add(prompt["prompt_id"])
-        payload = {"text": text}
-        message = {
-            "messageId": str(uuid.uuid4()),
-            "role": "ROLE_USER",
-            "taskId": task["id"],
-            "contextId": task["contextId"],
-            "parts": [{"data": payload, "mediaType": "application/json"}],
-            "metadata": {"hitl_response_for": {"prompt_id": prompt["prompt_id"], "payload": payload}},
-        }
-        body = {"message": message, "configuration": {"returnImmediately": True}}
+        body = answer_body(task, prompt["prompt_id"], text)
         answer = self.client.post("/message:send", json=body)
         assert answer.status_code in (200, 409), answer.text
         return answer.status_code == 200
