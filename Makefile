@@ -3,11 +3,12 @@
 #   make demo    the main job, step by step: a command is sent, asks, is answered, completes
 #   make test    all tests; ARGS="tests/hitl -k answer" runs some
 #
-# And one that CI leaves out, because it installs a package that nothing else needs:
+# And two that CI leaves out, because one installs a package that nothing else needs, and the other takes ten minutes:
 #
 #   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
+#   make soak         200 talking programs, 50 listeners: does the daemon grow, or lose anything?
 
-.PHONY: help demo test test-sdk03 check
+.PHONY: help demo test test-sdk03 soak check
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +22,9 @@ test:
 
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)
+
+soak:
+	@scripts/soak $(ARGS)
 
 # What CI runs: formatting, lint, types, imports, the tests, the wheel.
 check:

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "tokens": "Make, list and revoke the tokens of clients.",
     "push": "List push notifications that were given up.",
     "courier": "Send push notifications for a daemon that may not connect itself.",
+    "backup": "Copy the store, while the daemon runs.",
     "audit": "Read the record of every send, answer and cancel.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",

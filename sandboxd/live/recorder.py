@@ -24,6 +24,7 @@ from sandboxd.tasks.view import TaskView, fold
 QUEUE_MAX_BYTES: Final = 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
 BATCH_MAX_BYTES: Final = 512 * 1024
 EVENT_BYTES: Final = 1024  # about what an event with its view takes in memory beside its output
+EVENTS_MAX: Final = 50_000  # of one task; 900 s of output in 20 appends a second are 18,000
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
 
@@ -56,9 +57,11 @@ class Ticket:
 
 
 class Recorder:
-    """The one writer of one task's events."""
+    """The one writer of one task's events. `overrun` is set at `max_events`: the run has to end, which takes a few more."""
 
-    def __init__(self, feed: Feed, view: TaskView) -> None:
+    def __init__(self, feed: Feed, view: TaskView, *, max_events: int = EVENTS_MAX) -> None:
+        self.overrun = trio.Event()
+        self._max_events = max_events
         self._feed = feed
         self._view = view
         self._written = view.seq
@@ -74,6 +77,8 @@ class Recorder:
     def record(self, event: Event, chunk: bytes = b"") -> Ticket:
         """Put the event in its place; `IllegalTransition` when it cannot follow, and then nothing has changed."""
         self._view = fold(self._view, event)
+        if self._view.seq >= self._max_events:
+            self.overrun.set()
         ticket = Ticket(self._view.seq, self._view)
         self._queue.append((Entry(event, chunk), ticket))
         self._queued_bytes += EVENT_BYTES + len(chunk)

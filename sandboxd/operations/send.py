@@ -43,7 +43,7 @@ async def send(host: Host, caller: Caller, instance: str, request: SendRequest, 
     if isinstance(view, Message):
         return view
     view = await until(host, view, started=not wait or request.return_immediately)
-    return await render.task(host, caller, view, history_length=request.history_length)
+    return await render.task(host, caller, view, history_length=request.history_length, has_acted=True)
 
 
 async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> Stream:
@@ -88,6 +88,8 @@ async def _take(host: Host, caller: Caller, instance: str, request: SendRequest)
     if message.task_id is not None:
         return await _take_again(host, caller, instance, message)
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
+    if host.storage is not None:
+        await host.storage.check()
     _refuse_other_parts(message)
     view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
     message = attrs.evolve(message, task_id=view.task_id, context_id=view.context_id)

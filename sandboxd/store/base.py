@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import attrs
 
 from sandboxd.a2a.model import PushConfig, TaskState
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
+
+STORE_NAME: Final = "sandboxd.sqlite3"  # below the config's `state_dir`
 
 PromptState = Literal["open", "answered", "withdrawn", "expired", "ended"]
 
@@ -283,6 +285,9 @@ class Store(Protocol):
 
     async def dead_pushes(self, *, limit: int = 1000) -> Sequence[DeadPush]:
         """Dead letters, the newest first; they go with their task, and the oldest when there are many."""
+
+    async def size_bytes(self) -> int:
+        """How much it has in use: what was given up counts no more, even where the file has not shrunk yet."""
 
     async def check(self) -> None:
         """Write and read something durable; `StoreUnavailable` when that fails, or damage was met before. For `/readyz`."""

@@ -18,7 +18,7 @@ from sandboxd.store.times import from_us, key, to_us
 from sandboxd.tasks.events import Event, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
-EVENTS_BYTES: Final = 4 * 1024 * 1024  # one answer of `events` stops after this much output
+EVENTS_BYTES: Final = 256 * 1024  # one answer of `events` stops after this much output: each slow subscriber holds one
 _BEYOND: Final = 2**63 - 1  # SQLite's largest integer; a client may name a larger one
 _VIEWS: Final = "SELECT id, seq, artifacts, body FROM tasks JOIN views ON task = number"
 
@@ -114,6 +114,14 @@ def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | Non
     found_id, task_id, instance, state, asked_at_us, closed_at_us, message_id, principal = row
     closed_at = None if closed_at_us is None else from_us(closed_at_us)
     return PromptRecord(found_id, task_id, instance, state, from_us(asked_at_us), closed_at, message_id, principal)
+
+
+def size_bytes(connection: sqlite3.Connection) -> int:
+    """The pages in use."""
+    pages, unused, page_bytes = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - unused) * page_bytes)
 
 
 def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:

@@ -176,6 +176,10 @@ class SqliteStore:
         """As `Store.dead_pushes`."""
         return await self._read(lambda connection: pushes.dead(connection, limit))
 
+    async def size_bytes(self) -> int:
+        """As `Store.size_bytes`."""
+        return await self._read(queries.size_bytes)
+
     async def check(self) -> None:
         """As `Store.check`."""
         if self._database.damage is not None:
