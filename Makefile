@@ -3,12 +3,13 @@
 #   make demo    the main job, step by step: a command is sent, asks, is answered, completes
 #   make test    all tests; ARGS="tests/hitl -k answer" runs some
 #
-# And two that CI leaves out, because one installs a package that nothing else needs, and the other takes ten minutes:
+# And three that CI leaves out, two because they take a quarter of an hour, one because it installs a package that nothing else needs:
 #
-#   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
-#   make soak         200 talking programs, 50 listeners: does the daemon grow, or lose anything?
+#   make rounds      a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
+#   make test-sdk03  the last 0.3 release of the public A2A SDK does every call
+#   make soak        200 talking programs, 50 listeners: does the daemon grow, or lose anything?
 
-.PHONY: help demo test test-sdk03 soak check
+.PHONY: help demo test rounds test-sdk03 soak check
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +20,9 @@ demo:
 
 test:
 	@scripts/test $(ARGS)
+
+rounds:
+	@scripts/rounds $(ARGS)
 
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)

@@ -101,9 +101,12 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
         feed = Feed(store)
         stack.callback(feed.close)
+        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
+        if spawner.swept:
+            _log.warning("ended runs that a dead daemon and its spawner left", cgroups=spawner.swept)
+        # After the sweep: what is told to have ended must not be running still.
         if found := await recover(feed, clock.now(), lambda: str(uuid.uuid4())):
             _log.warning("resolved tasks that a dead daemon left", tasks=found)
-        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
         adapters = await spawner.adapters()
         judge = await stack.enter_async_context(open_judge())
         if any(policy.prompts.schema is not None for policy in policies):
@@ -196,7 +199,7 @@ async def _serve(config: Config) -> None:
             )
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors)
-                nursery.start_soon(_watch_spawner, host)
+                nursery.start_soon(_watch_spawner, host, doors)
                 nursery.start_soon(keep_house, host, config.retention)
                 if host.outbox is not None:
                     link = Link(tuple(str(network) for network in config.push.allow))
@@ -211,6 +214,8 @@ async def _serve(config: Config) -> None:
                     cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
                 )
                 await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
+                if not host.spawner.is_alive:
+                    raise SpawnerDied("cannot go on: the spawner died, and every run with it")
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
 
@@ -271,10 +276,11 @@ def _exit_in_the_end() -> None:
     timer.start()
 
 
-async def _watch_spawner(host: Host) -> None:
+async def _watch_spawner(host: Host, doors: Doors) -> None:
     await host.spawner.wait_died()
-    await host.supervisor.stop()  # every run has ended already: this waits for their records
-    raise SpawnerDied("cannot go on: the spawner died, and every run with it")
+    _log.error("Cannot go on: the spawner died, and every run with it")
+    await host.supervisor.stop()  # every run has ended already: this waits for their records, and has its own bound
+    doors.closing.set()  # as for any other end: who waits for an answer gets one
 
 
 def _listeners(config: Config, settings: DoorSettings, stack: ExitStack) -> Iterable[Listener]:

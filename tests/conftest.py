@@ -67,3 +67,12 @@ def test_cgroup() -> Path:
     if not given:
         pytest.skip("NOT TESTED HERE: there is no cgroup of the tests' own (SANDBOXD_TEST_CGROUP)")
     return Path(given)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have measured, a line each (`record_property("hostile", …)`)."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "hostile" and report.when == "call":
+                    terminalreporter.write_line(f"{name}: {value}")

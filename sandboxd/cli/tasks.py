@@ -69,7 +69,7 @@ def show(task_id: str, as_json: bool, reach: Reach) -> None:
     """Show one task: its state and why, what was started, its question, its artifacts."""
     console = Console.of_process()
     with reach.daemon() as daemon:
-        task = find_task(daemon, task_id)
+        task = find_task(daemon, task_id, to="show")
     if as_json:
         console.object(task.as_json())
         return
@@ -122,7 +122,7 @@ def logs(*, task_id: str, follow: bool, artifact: str | None, raw: bool, as_json
         hint = "send it to a file or a pipe"
         raise Failure("cannot print raw bytes: stdout is a terminal, which they could steer", Exit.USAGE, hint=hint)
     with reach.daemon() as daemon:
-        task = find_task(daemon, task_id)
+        task = find_task(daemon, task_id, to="print the logs of")
         if artifact and not follow and artifact not in {it.artifact_id for it in task.artifacts}:
             names = ", ".join(it.artifact_id for it in task.artifacts) or "none yet"
             raise Failure(f"cannot print `{artifact}`: the task has no such artifact", Exit.NOT_FOUND, hint=f"it has: {names}")
@@ -143,7 +143,7 @@ def cancel(task_id: str, reason: str, as_json: bool, reach: Reach) -> None:
     """End a task: its whole process tree, politely first."""
     console = Console.of_process()
     with reach.daemon(timeout_s=60) as daemon:
-        task = task_facts(daemon.cancel(find_task(daemon, task_id).id, reason))
+        task = task_facts(daemon.cancel(find_task(daemon, task_id, to="cancel").id, reason))
     if as_json:
         console.object(task.as_json())
     else:

@@ -19,6 +19,7 @@ from sandboxd.http.auth import Peer
 from sandboxd.http.card_keys import CardKeys
 from sandboxd.http.listeners import Listener, is_loopback
 from sandboxd.operations.host import Host
+from sandboxd.tasks.output import JSON, MEDIA_TYPES
 
 _NOWHERE: Final = "http://localhost"  # a host with a Unix socket alone has no URL; its clients write this one
 
@@ -76,9 +77,10 @@ class Cards:
             required_extensions=promised.required_extensions,
             is_merged=self.is_merged,
             host=told,
+            output_modes=MEDIA_TYPES,
         )
         if host.plays_scripts:
-            facts = attrs.evolve(facts, input_modes=("*/*",))
+            facts = attrs.evolve(facts, input_modes=("*/*",), output_modes=(*MEDIA_TYPES, JSON))
         spelled = card.agent_card(facts)
         return self.keys.signed(spelled, url + JWKS_PATH) if self.keys else spelled
 

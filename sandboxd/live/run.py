@@ -90,7 +90,7 @@ class TaskRun:
                 self._process.close()
             self._finish(status)
 
-    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+    def foreign_schema_nowait(self, prompt_id: str) -> Mapping[str, Any] | None:
         """See `Questions.foreign_schema`."""
         return self._questions.foreign_schema(prompt_id) if self._questions else None
 

@@ -85,7 +85,7 @@ def _check_size(message: Message) -> None:
 
 
 async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tuple[Problem, ...]:
-    schema, text = run.foreign_schema(response.prompt_id), response.payload.get("text")
+    schema, text = run.foreign_schema_nowait(response.prompt_id), response.payload.get("text")
     if schema is None or not isinstance(text, str) or len(text) > TEXT_MAX_BYTES:
         return ()
     match await host.judge.judge(schema, text):

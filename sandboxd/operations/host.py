@@ -45,7 +45,8 @@ class Caller:
     """Who asks (an authenticated principal), which extensions this one request activated, and what the principal may do.
 
     `door` is where the request came in (`unix`, `tcp`; empty: in this process), for the record. `earlier`: this message was
-    acted on already, so it is to be told what came of that, and nothing else is to happen.
+    acted on already, so it is to be told what came of that, and nothing else is to happen. `modes`: the media types that this
+    one request says it takes, empty: it does not say.
     """
 
     principal: str
@@ -53,6 +54,7 @@ class Caller:
     grants: Grants = NOTHING
     door: str = ""
     earlier: Earlier | None = None
+    modes: tuple[str, ...] = ()
 
     def need(self, scope: Scope, instance: str, wish: str) -> None:
         """`Forbidden` unless this caller may do that there; ask before anything is looked up."""

@@ -7,13 +7,19 @@ spawner can end all of its runs with one write.
 
 At isolation level `none` a run has the daemon's user id, and with it the right to move itself into another cgroup of the
 delegated tree; `tree` sweeps after such processes. The other levels take that right away.
+
+A spawner holds a lock (flock(2)) on its directory for as long as it lives. A directory that nobody holds was left by one that
+was killed together with its daemon, and whoever comes next ends what is in it and removes it (`sweep`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -23,6 +29,11 @@ import attrs
 _KILL: Final = "cgroup.kill"
 _PROCS: Final = "cgroup.procs"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+_BASE: Final = re.compile(r"sandboxd-[0-9a-f]{12}")
+_TRIES: Final = 8  # each lost to somebody who swept just then
+_SWEEP_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms; what is left after this hangs in the kernel
+_TICK_S: Final = 0.005
+_held: list[int] = []  # the locks of this process, never given back: they end with it
 
 
 @attrs.frozen
@@ -33,15 +44,14 @@ class NoCgroup:
 
 
 def make_base(named: str | None) -> Path | NoCgroup:
-    """A fresh directory for one spawner, proved to work: a child of this process has entered it."""
-    parent = Path(named) if named is not None else _own()
+    """A fresh directory for one spawner, held by this process and proved to work: a child of it has entered it."""
+    parent = Path(named) if named is not None else own()
     if isinstance(parent, NoCgroup):
         return parent
     if not (parent / _PROCS).is_file():
         return NoCgroup(f"`{parent}` is no cgroup2 directory")
-    base = parent / f"sandboxd-{os.urandom(6).hex()}"
     try:
-        base.mkdir(0o755)
+        base = _make_held(parent)
     except OSError as error:
         return NoCgroup(f"cannot make a cgroup in `{parent}`: {_text(error)}")
     why = _try_to_enter(base)
@@ -49,6 +59,25 @@ def make_base(named: str | None) -> Path | NoCgroup:
         return base
     remove(base)
     return NoCgroup(why)
+
+
+def sweep(named: str | None) -> int:
+    """End and remove what spawners left that were killed with their daemons; how many directories. Blocks up to 2 s."""
+    parent = Path(named) if named is not None else own()
+    if isinstance(parent, NoCgroup) or not (parent / _PROCS).is_file():
+        return 0
+    found = 0
+    deadline = time.monotonic() + _SWEEP_S
+    for path in parent.iterdir():
+        lock = _lock(path) if _BASE.fullmatch(path.name) else None
+        if lock is None:
+            continue
+        found += 1
+        kill(path)
+        while not remove(path) and time.monotonic() < deadline:
+            time.sleep(_TICK_S)
+        os.close(lock)  # not before it is gone: its maker may only just have made it, and takes another then
+    return found
 
 
 def use_controllers(base: Path) -> frozenset[str]:
@@ -96,6 +125,16 @@ def pids(path: Path) -> set[int]:
     return found
 
 
+def oom_kills(path: Path) -> int:
+    """How many of its processes the kernel ended for want of memory (memory.events of cgroups(7)); 0 where nobody counts."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in (path / "memory.events").read_text().splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill":
+                return int(count)
+    return 0
+
+
 def remove(path: Path) -> bool:
     """Remove the directory and those that a run has made in it; False when something is in there still (EBUSY)."""
     for folder, _, _ in os.walk(path, topdown=False):
@@ -108,7 +147,36 @@ def remove(path: Path) -> bool:
     return True
 
 
-def _own() -> Path | NoCgroup:
+def _make_held(parent: Path) -> Path:
+    """A directory that this process holds: between its making and the lock, somebody's sweep may have taken it."""
+    for _ in range(_TRIES):
+        base = parent / f"sandboxd-{os.urandom(6).hex()}"
+        base.mkdir(0o755)
+        lock = _lock(base)
+        if lock is None:
+            continue
+        if base.is_dir():
+            _held.append(lock)
+            return base
+        os.close(lock)
+    raise OSError(errno.EBUSY, "whatever is made there is swept away")
+
+
+def _lock(base: Path) -> int | None:
+    """A descriptor that holds the directory; None: somebody else does, or it is gone, or not ours to touch."""
+    try:
+        fd = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def own() -> Path | NoCgroup:
     """The directory of the cgroup that this process is in, wherever cgroup2 is mounted (a hybrid host has it elsewhere)."""
     try:
         inside = next(

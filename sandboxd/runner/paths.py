@@ -1,9 +1,9 @@
 """Is that path really below the instance's root, and is it what it must be?
 
-The root is opened once; below it the kernel resolves names with `openat2` and refuses symlinks, magic links, other mounts and
-everything that leads out. What was opened is what is judged (`fstat` on the descriptor), so a name that is swapped in between
-changes nothing. Files are first opened with O_PATH, which touches neither a device nor a fifo, and opened for reading only
-when they are regular.
+The root is opened once; below it the kernel resolves names with `openat2` and refuses symlinks, magic links, other mounts
+(but those of `mounts`) and everything that leads out. What was opened is what is judged (`fstat` on the descriptor), so a name
+that is swapped in between changes nothing. Files are first opened with O_PATH, which touches neither a device nor a fifo, and
+opened for reading only when they are regular.
 
 A second name for a file (a hard link) would be a way around the root: whoever may write below it could link a secret of the
 daemon's user there. So a file with more than one name is refused.
@@ -26,7 +26,7 @@ import attrs
 
 from sandboxd.errors import Problem
 from sandboxd.policy.model import CheckedPath
-from sandboxd.runner import linux
+from sandboxd.runner import linux, mounts
 
 FILE_MAX_BYTES: Final = 16 * 1024 * 1024  # a runner: an esbuild bundle of a large tool has 1 to 10 MB
 REQUEST_MAX_BYTES: Final = 1024 * 1024  # a request is written by hand or by a planner; Kubernetes objects stop at 1.5 MiB
@@ -129,9 +129,33 @@ def _open(root_fd: int, checked: CheckedPath, flags: int) -> int:
     if os.fstat(root_fd).st_nlink == 0:
         raise _refused(checked, "cannot be found: the instance's root was removed since the daemon started")
     try:
-        return linux.openat2(root_fd, checked.path, flags, resolve=_RESOLVE)
+        return _open_below(root_fd, checked.path, flags)
     except (OSError, ValueError) as error:  # ValueError: text that is no file name
         raise _refused(checked, _why(error), at=_first_bad(root_fd, checked)) from error
+
+
+def _open_below(root_fd: int, path: str, flags: int) -> int:
+    """openat2(2), onto no other mount but one that a unit laid over the same place to change its rights."""
+    try:
+        return linux.openat2(root_fd, path, flags, resolve=_RESOLVE)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        fd = _open_across(root_fd, path, flags)
+        if fd is None:
+            raise
+        return fd
+
+
+def _open_across(root_fd: int, path: str, flags: int) -> int | None:
+    try:
+        fd = linux.openat2(root_fd, path, flags, resolve=_RESOLVE & ~linux.RESOLVE_NO_XDEV)
+    except OSError:  # it leads out, or there is nothing on the other mount
+        return None
+    if mounts.shows_the_same(root_fd, fd):
+        return fd
+    os.close(fd)
+    return None
 
 
 def _first_bad(root_fd: int, checked: CheckedPath) -> str:
@@ -140,7 +164,7 @@ def _first_bad(root_fd: int, checked: CheckedPath) -> str:
     for end in range(1, len(parts)):
         part = "/".join(parts[:end])
         try:
-            os.close(linux.openat2(root_fd, part, os.O_PATH | os.O_DIRECTORY, resolve=_RESOLVE))
+            os.close(_open_below(root_fd, part, os.O_PATH | os.O_DIRECTORY))
         except (OSError, ValueError):
             return part
     return checked.path

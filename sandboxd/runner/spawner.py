@@ -102,6 +102,7 @@ def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: i
         raise _Refused("the daemon is gone") from error
     if os.getppid() != daemon_pid:
         raise _Refused("the daemon is gone")
+    swept = cgroup.sweep(wanted.cgroup)
     base = cgroup.make_base(wanted.cgroup)
     controllers = frozenset[str]() if isinstance(base, cgroup.NoCgroup) else cgroup.use_controllers(base)
     try:
@@ -110,7 +111,7 @@ def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: i
         if isinstance(base, Path):
             cgroup.remove(base)
         raise
-    return _Spawner(seat, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers)
+    return _Spawner(seat, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers, swept=swept)
 
 
 class _Spawner:
@@ -125,6 +126,7 @@ class _Spawner:
         daemon: int,
         base: Path | cgroup.NoCgroup,
         controllers: frozenset[str],
+        swept: int,
     ) -> None:
         self._seat = seat
         self._sock = sock
@@ -138,7 +140,8 @@ class _Spawner:
         self._look_at = 0.0
         self._pid = os.getpid()
         why = None if isinstance(base, Path) else base.why
-        self._outbox.put({"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "adapters": self._seat.adapters()})
+        ready = {"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "swept": swept}
+        self._outbox.put({**ready, "adapters": self._seat.adapters()})
 
     def serve(self) -> None:
         """Until the daemon is gone."""
@@ -284,7 +287,9 @@ class _Spawner:
                 continue
             run.tree.leader_alive = False
             code = os.waitstatus_to_exitcode(status)
-            ending = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
+            ending: Frame = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
+            if code == -signal.SIGKILL and run.cgroup is not None:
+                ending["oom"] = cgroup.oom_kills(run.cgroup) > 0  # the kernel's KILL looks like anybody's, but is counted
             self._outbox.put({"exited": run.number, **ending})
 
     def _look(self) -> None:

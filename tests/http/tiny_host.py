@@ -44,7 +44,7 @@ class ToldRuns:
     def run(self, task_id: str) -> Any:
         return self if self.answer and task_id in self.stories else None
 
-    def foreign_schema(self, prompt_id: str) -> None:
+    def foreign_schema_nowait(self, prompt_id: str) -> None:
         return None
 
     def accepted_nowait(self, prompt_id: str) -> Any:

@@ -1,6 +1,9 @@
 """A workspace with real programs in it, and ways to look at what they became from outside."""
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,8 +14,24 @@ import trio
 
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.runner.process import ExitStatus, Process
-from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
+from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup, to_json
 
+# A daemon, as far as the runner is concerned: one run, and then it waits.
+_DAEMON = """
+import json, sys, trio
+from sandboxd.runner.client import open_spawner
+from sandboxd.runner.protocol import request_from_json, setup_from_json
+
+async def main():
+    setup, request = json.loads(sys.stdin.read())
+    async with open_spawner(setup_from_json(setup)) as spawner:
+        process = await spawner.start(request_from_json(request))
+        print(spawner.pid, process.pid, flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+_REPOSITORY = Path(__file__).resolve().parents[2]
 NO_CGROUP = "/nonexistent"  # what a setup names to get the sweep, also where a cgroup could be had
 
 POLICY = """
@@ -95,6 +114,21 @@ class Workshop:
         path = self.root / name
         assert await trio.to_thread.run_sync(wait_until, path.exists, seconds), f"{name} did not appear"
         return path
+
+
+def start_daemon(setup: SpawnerSetup, request: RunRequest) -> tuple[subprocess.Popen[str], int]:
+    """A process of its own with one run, to be killed; with the pid of its spawner."""
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", _DAEMON],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(_REPOSITORY)},
+        text=True,
+    )
+    assert daemon.stdin is not None and daemon.stdout is not None
+    daemon.stdin.write(json.dumps([to_json(setup), to_json(request)]))
+    daemon.stdin.close()
+    return daemon, int(daemon.stdout.readline().split()[0])
 
 
 async def read_all(fd: int) -> bytes:

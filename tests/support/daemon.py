@@ -92,17 +92,28 @@ level = "none"
         self.url = ""
         self._names = itertools.count()
 
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)]
+
     def start(self) -> None:
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Begin to start, and no more."""
         (self.folder / "state").mkdir(exist_ok=True)
         port_file = self.folder / "state" / "tcp-port"
         port_file.unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)],
+                self.command(),
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
             )
+
+    def wait_ready(self) -> None:
+        """Until its doors are open."""
         try:
             port = wait_until(self._port, timeout_s=20, what="the daemon's port")
         except AssertionError:

@@ -1,0 +1,108 @@
+"""How much of the host can a task use up?
+
+Tried only where a level promises to stop it. Each returns what it got beyond the bound that the harness names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+from tests.hostile.attacks.craft import Targets, bomb
+
+MIB = 1024 * 1024
+
+
+def fill(folder: str, name: str, most: int) -> int:
+    """Bytes that fit, at most `most`; they are given back."""
+    path = os.path.join(folder, name)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    written = 0
+    block = bytes(4 * MIB)
+    try:
+        while written < most:
+            written += os.write(fd, block)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise
+    finally:
+        os.close(fd)
+        os.unlink(path)
+    return written
+
+
+@bomb
+def fill_tmp(t: Targets) -> str | None:
+    bound = t.tmp_bytes
+    written = fill(os.environ.get("TMPDIR", "/tmp"), "fill", bound + 64 * MIB)
+    return f"{written} bytes" if written > bound else None
+
+
+@bomb
+def fill_shared_memory(t: Targets) -> str | None:
+    written = fill("/dev/shm", t.tag + "fill", t.tmp_bytes + 64 * MIB)
+    return f"{written} bytes" if written > t.tmp_bytes else None
+
+
+@bomb
+def fill_dev(t: Targets) -> str | None:
+    written = fill("/dev", t.tag + "fill", t.tmp_bytes + 64 * MIB)
+    return f"{written} bytes" if written > t.tmp_bytes else None
+
+
+@bomb
+def fill_root(t: Targets) -> str | None:
+    """The root of a sandbox is a file system too."""
+    written = fill("/", t.tag + "fill", 8 * MIB)
+    return f"{written} bytes"
+
+
+@bomb
+def one_huge_file(t: Targets) -> str | None:
+    written = fill(t.runs, "huge", t.file_bytes + 32 * MIB)
+    return f"{written} bytes" if written > t.file_bytes else None
+
+
+@bomb
+def memory(t: Targets) -> str | None:
+    """Twice what the policy allows, in one process, touched."""
+    try:
+        block = bytearray(2 * t.memory_bytes)
+    except MemoryError:
+        return None
+    return f"{len(block)} bytes"
+
+
+@bomb
+def forks(t: Targets) -> str | None:
+    """More processes than the policy allows; they wait until they are counted."""
+    children: list[int] = []
+    ours, theirs = os.pipe()
+    refused = False
+    for _ in range(t.processes + 40):
+        try:
+            child = os.fork()
+        except BlockingIOError:
+            refused = True
+            break
+        if child == 0:
+            os.close(theirs)
+            os.read(ours, 1)
+            os._exit(0)
+        children.append(child)
+    os.close(theirs)
+    for child in children:
+        os.waitpid(child, 0)
+    return None if refused else f"{len(children)} processes"
+
+
+@bomb
+def zombies(t: Targets) -> str | None:
+    """Orphans that somebody has to reap: none is left to count against the next run."""
+    for _ in range(30):
+        if os.fork() == 0:
+            if os.fork() == 0:
+                time.sleep(0.01)
+            os._exit(0)
+    return None

@@ -1,0 +1,106 @@
+"""Which attacks get through, seen from inside a task?
+
+Each one runs in a child of its own, with a bound, and its result is one line of JSON on stdout. The request says who the
+victims are and which attacks to try.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import sys
+import time
+from types import SimpleNamespace
+
+from tests.hostile.attacks import files, memory, processes, resources, signals, sockets, surface, terminal, writes
+from tests.hostile.attacks.craft import ATTACKS, BOMBS, Attack, Targets
+
+ROOMS = (files, memory, processes, resources, signals, sockets, surface, terminal, writes)  # they register on import
+BOUND_S = 8.0
+
+
+def main() -> None:
+    born_with = [f"{fd}" for fd in range(3, 4096) if is_open(fd)]
+    with open(sys.argv[sys.argv.index("--request") + 1]) as file:
+        request = json.load(file)
+    targets = SimpleNamespace(**request["targets"], born_with=born_with, parent=os.getppid())
+    if wait_for := request.get("stay"):
+        say({"up": os.getpid()})
+        stay(wait_for)
+        return
+    known = ATTACKS | BOMBS
+    names = request.get("only") or ATTACKS
+    for name in names:
+        say({"attack": name, **judge(known[name], targets)})
+    say({"done": len(names)})
+    if request.get("leave"):
+        processes.leave_a_tree(request["leave"])
+
+
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def stay(path: str) -> None:
+    """A task that is only there, to be somebody's victim, until the file appears."""
+    while not os.path.exists(path):
+        time.sleep(0.02)
+    say({"done": 0})
+
+
+def say(line: dict[str, object]) -> None:
+    os.write(1, json.dumps(line).encode() + b"\n")
+
+
+def judge(run: Attack, targets: Targets) -> dict[str, object]:
+    """`got`: what it got hold of. `error`: how it was refused. `killed`, `hung`: how it ended instead."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(ours)
+            os.write(theirs, json.dumps(attempt(run, targets)).encode())
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    told = b""
+    ends_at = time.monotonic() + BOUND_S
+    while select.select([ours], [], [], max(0, ends_at - time.monotonic()))[0]:
+        piece = os.read(ours, 65_536)
+        if not piece:
+            break
+        told += piece
+        if told.endswith(b"}"):
+            break  # it may have left children that hold the pipe
+    hung = not told and time.monotonic() >= ends_at
+    if hung:
+        os.kill(child, signal.SIGKILL)
+    os.close(ours)
+    _, status = os.waitpid(child, 0)
+    if hung:
+        return {"hung": True}
+    if told:
+        result: dict[str, object] = json.loads(told)
+        return result
+    return {"killed": signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "exited"}
+
+
+def attempt(run: Attack, targets: Targets) -> dict[str, object]:
+    try:
+        got = run(targets)
+    except OSError as error:
+        return {"error": errno.errorcode.get(error.errno or 0, str(error.errno)), "why": str(error.strerror)}
+    except Exception as error:  # an attack with a bug must not look like one that was stopped
+        return {"bug": f"{type(error).__name__}: {error}"}
+    return {"got": got[:300]} if got is not None else {"error": "nothing"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,378 @@
+"""What can a task change outside of the folders that its policy names?"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import stat
+import struct
+
+from tests.hostile.attacks.craft import Targets, absent, attack, read, syscall, write
+
+AT_FDCWD = -100
+
+
+def mark(path: str, name: str) -> str:
+    """Append the attack's name, by which the harness knows whose it was."""
+    return write(path, f"\n{name}\n")
+
+
+def plant(folder: str, name: str) -> str:
+    """A new file, seen from outside or not."""
+    return write(os.path.join(folder, name), name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+
+@attack
+def write_secret(t: Targets) -> str | None:
+    return mark(t.writable_outside, "write_secret")
+
+
+@attack
+def write_workspace_file(t: Targets) -> str | None:
+    return mark(t.workspace_file, "write_workspace_file")
+
+
+@attack
+def overwrite_runner(t: Targets) -> str | None:
+    return mark(t.runner, "overwrite_runner")
+
+
+@attack
+def write_policy(t: Targets) -> str | None:
+    return mark(t.policy, "# write_policy")
+
+
+@attack
+def write_config(t: Targets) -> str | None:
+    return mark(t.config, "# write_config")
+
+
+@attack
+def write_state(t: Targets) -> str | None:
+    return plant(t.state, "write_state")
+
+
+@attack
+def plant_in_the_root(t: Targets) -> str | None:
+    return plant(t.root, "plant_in_the_root")
+
+
+@attack
+def plant_git_hook(t: Targets) -> str | None:
+    return plant(os.path.join(t.root, ".git/hooks"), "post-checkout")
+
+
+@attack
+def plant_beside_the_runner(t: Targets) -> str | None:
+    """A module that the next run would import."""
+    return plant(os.path.dirname(t.runner), "json.py")
+
+
+@attack
+def plant_in_home(t: Targets) -> str | None:
+    return plant(os.path.dirname(t.key), "plant_in_home")
+
+
+@attack
+def plant_in_everybodys_tmp(t: Targets) -> str | None:
+    """Judged outside: a private /tmp is meant to be written."""
+    return plant("/tmp", t.tag + "plant_in_everybodys_tmp")
+
+
+@attack
+def plant_in_everybodys_var_tmp(t: Targets) -> str | None:
+    return plant("/var/tmp", t.tag + "plant_in_everybodys_var_tmp")
+
+
+@attack
+def plant_in_everybodys_shm(t: Targets) -> str | None:
+    return plant("/dev/shm", t.tag + "plant_in_everybodys_shm")
+
+
+@attack
+def plant_in_dev(t: Targets) -> str | None:
+    return plant("/dev", t.tag + "plant_in_dev")
+
+
+@attack
+def plant_unnamed_file(t: Targets) -> str | None:
+    fd = os.open(t.root, os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.link(f"/proc/self/fd/{fd}", os.path.join(t.root, "plant_unnamed_file"), follow_symlinks=True)
+    return "made it"
+
+
+@attack
+def truncate_workspace_file(t: Targets) -> str | None:
+    os.truncate(t.truncatable, 0)
+    return "emptied it"
+
+
+@attack
+def truncate_by_open(t: Targets) -> str | None:
+    os.close(os.open(t.truncatable, os.O_RDONLY | os.O_TRUNC))
+    return "emptied it"
+
+
+@attack
+def unlink_workspace_file(t: Targets) -> str | None:
+    os.unlink(t.expendable_in_root)
+    return "gone"
+
+
+@attack
+def rename_workspace_file(t: Targets) -> str | None:
+    os.rename(t.renamable, os.path.join(t.runs, "rename_workspace_file"))
+    return "moved it"
+
+
+@attack
+def exchange_the_runs_folder(t: Targets) -> str | None:
+    """RENAME_EXCHANGE of the writable folder and one that is not."""
+    adapters = os.path.dirname(os.path.dirname(t.runner))
+    syscall("renameat2", AT_FDCWD, t.runs.encode(), AT_FDCWD, adapters.encode(), 2)
+    syscall("renameat2", AT_FDCWD, t.runs.encode(), AT_FDCWD, adapters.encode(), 2)  # and back, for the others
+    return "exchanged them"
+
+
+@attack
+def rename_out_of_runs(t: Targets) -> str | None:
+    own = os.path.join(t.runs, "own-1")
+    write(own, "x", os.O_WRONLY | os.O_CREAT)
+    os.rename(own, os.path.join(t.root, "rename_out_of_runs"))
+    return "moved it out"
+
+
+@attack
+def link_out_of_runs(t: Targets) -> str | None:
+    own = os.path.join(t.runs, "own-2")
+    write(own, "x", os.O_WRONLY | os.O_CREAT)
+    os.link(own, os.path.join(t.root, "link_out_of_runs"))
+    return "linked it"
+
+
+@attack
+def chmod_key_of_the_home(t: Targets) -> str | None:
+    os.chmod(t.key, 0o666)
+    return "everybody may read it"
+
+
+@attack
+def chmod_workspace_file(t: Targets) -> str | None:
+    os.chmod(t.workspace_file, 0o666)
+    return "everybody may write it"
+
+
+@attack
+def chmod_policy(t: Targets) -> str | None:
+    os.chmod(t.policy, 0o666)
+    return "everybody may write it"
+
+
+@attack
+def chmod_by_the_newest_call(t: Targets) -> str | None:
+    """fchmodat2 (Linux 6.6), which a list of older calls forgets."""
+    syscall("fchmodat2", AT_FDCWD, t.workspace_file_2.encode(), 0o666, 0)
+    return "everybody may write it"
+
+
+@attack
+def chmod_by_an_open_descriptor(t: Targets) -> str | None:
+    """Reading is allowed, so there is a descriptor."""
+    os.fchmod(os.open(t.workspace_file_2, os.O_RDONLY), 0o666)
+    return "everybody may write it"
+
+
+@attack
+def chown_workspace_file(t: Targets) -> str | None:
+    os.chown(t.workspace_file, -1, os.getegid())
+    return "changed its group"
+
+
+@attack
+def touch_workspace_file(t: Targets) -> str | None:
+    os.utime(t.workspace_file, (1, 1))
+    return "changed its times"
+
+
+@attack
+def touch_by_an_open_descriptor(t: Targets) -> str | None:
+    os.utime(os.open(t.workspace_file_2, os.O_RDONLY), (1, 1))
+    return "changed its times"
+
+
+@attack
+def xattr_on_workspace_file(t: Targets) -> str | None:
+    os.setxattr(t.workspace_file, "user.sandboxd", b"x")
+    return "set it"
+
+
+@attack
+def xattr_by_an_open_descriptor(t: Targets) -> str | None:
+    os.setxattr(os.open(t.workspace_file_2, os.O_RDONLY), "user.sandboxd", b"x")
+    return "set it"
+
+
+@attack
+def xattr_by_the_newest_call(t: Targets) -> str | None:
+    value = ctypes.create_string_buffer(b"x")
+    arguments = struct.pack("=QII", ctypes.addressof(value), 1, 0)
+    syscall("setxattrat", AT_FDCWD, t.workspace_file.encode(), 0, b"user.sandboxd2", arguments, len(arguments))
+    return "set it"
+
+
+@attack
+def flags_by_the_newest_call(t: Targets) -> str | None:
+    """file_setattr (Linux 6.17): what chattr(1) does, by a path."""
+    arguments = struct.pack("=QIIII", 0, 0, 0, 0, 0)
+    syscall("file_setattr", AT_FDCWD, t.workspace_file.encode(), arguments, len(arguments), 0)
+    return "set them"
+
+
+@attack
+def lock_the_store(t: Targets) -> str | None:
+    """Reading is enough to lock, and to hold the daemon up."""
+    fd = os.open(t.store, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return "locked the daemon's store"
+
+
+@attack
+def fifo_in_runs(t: Targets) -> str | None:
+    path = os.path.join(t.runs, "fifo")
+    os.mkfifo(path)
+    os.unlink(path)
+    return "made it: whoever reads the results hangs"
+
+
+@attack
+def device_in_runs(t: Targets) -> str | None:
+    os.mknod(os.path.join(t.runs, "null"), stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    return "made it"
+
+
+@attack
+def setuid_file_in_runs(t: Targets) -> str | None:
+    """Whoever runs it later has the daemon's user id."""
+    path = os.path.join(t.runs, "setuid")
+    write(path, "x", os.O_WRONLY | os.O_CREAT)
+    try:
+        os.chmod(path, 0o4755)
+        return "made it" if os.stat(path).st_mode & stat.S_ISUID else None
+    finally:
+        os.unlink(path)
+
+
+@attack
+def setuid_file_by_open(t: Targets) -> str | None:
+    """The same without chmod: the mode of a new file."""
+    path = os.path.join(t.runs, "setuid-2")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o4755))
+    try:
+        return "made it" if os.stat(path).st_mode & stat.S_ISUID else None
+    finally:
+        os.unlink(path)
+
+
+@attack
+def setgid_folder_in_runs(t: Targets) -> str | None:
+    path = os.path.join(t.runs, "setgid")
+    os.mkdir(path)
+    try:
+        os.chmod(path, 0o2777)
+        return "made it" if os.stat(path).st_mode & stat.S_ISGID else None
+    finally:
+        os.rmdir(path)
+
+
+@attack
+def program_from_runs(t: Targets) -> str | None:
+    """What is written is not run."""
+    path = os.path.join(t.runs, "program")
+    shutil.copyfile("/bin/true", path)
+    with contextlib.suppress(PermissionError):  # where chmod itself is taken away, exec says so too
+        os.chmod(path, 0o755)
+    return ran(lambda: os.execv(path, ["program"]))
+
+
+@attack
+def program_from_tmp(t: Targets) -> str | None:
+    folder = os.environ.get("TMPDIR", "/tmp")
+    path = os.path.join(folder, t.tag + "program")
+    shutil.copyfile("/bin/true", path)
+    with contextlib.suppress(PermissionError):
+        os.chmod(path, 0o755)
+    try:
+        return ran(lambda: os.execv(path, ["program"]))
+    finally:
+        os.unlink(path)
+
+
+@attack
+def program_from_memory(t: Targets) -> str | None:
+    """A memfd: not a way out, for an interpreter runs any code as well."""
+    fd = os.memfd_create("program", 0)
+    with open("/bin/true", "rb") as file:
+        os.write(fd, file.read())
+    return ran(lambda: os.execve(fd, ["program"], {}))
+
+
+def ran(execute: object) -> str | None:
+    """Run it in a child; the refusal of exec comes back as the error that it is."""
+    assert callable(execute)
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            execute()
+        except OSError as error:
+            os.write(theirs, str(error.errno).encode())
+        finally:
+            os._exit(1)
+    os.close(theirs)
+    refused = os.read(ours, 20)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if refused:
+        raise OSError(int(refused), os.strerror(int(refused)))
+    return "it ran" if status == 0 else None
+
+
+@attack
+def raise_own_oom_score(t: Targets) -> str | None:
+    """Lower would make the kernel choose somebody else."""
+    return write("/proc/self/oom_score_adj", "0", os.O_WRONLY)
+
+
+@attack
+def write_proc_sys(t: Targets) -> str | None:
+    return write("/proc/sys/kernel/core_pattern", "|/tmp/x", os.O_WRONLY)
+
+
+@attack
+def write_sysrq(t: Targets) -> str | None:
+    return write("/proc/sysrq-trigger", "h", os.O_WRONLY)
+
+
+@attack
+def leave_own_cgroup(t: Targets) -> str | None:
+    """Into the daemon's cgroup, where its own limits and its end do not reach."""
+    if not t.daemon_cgroup:
+        raise absent("no cgroup")
+    return write(os.path.join(t.daemon_cgroup, "cgroup.procs"), "0", os.O_WRONLY)
+
+
+@attack
+def lift_own_cgroup_limits(t: Targets) -> str | None:
+    if not t.daemon_cgroup:
+        raise absent("no cgroup")
+    line = next(line for line in read("/proc/self/cgroup").decode().splitlines() if line.startswith("0::"))
+    return write(f"{t.cgroup_mount}{line[3:]}/cgroup.max.descendants", "max", os.O_WRONLY)
+
+
+@attack
+def freeze_the_daemon(t: Targets) -> str | None:
+    if not t.daemon_cgroup:
+        raise absent("no cgroup")
+    return write(os.path.join(t.daemon_cgroup, "cgroup.freeze"), "0", os.O_WRONLY)

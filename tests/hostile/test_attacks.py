@@ -1,0 +1,99 @@
+"""A hostile runner, in a real task of a real daemon: what gets through at which level?
+
+`expected` is the table. Each attack is judged by what it got hold of itself, and by what its victims saw.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.attacks.craft import ATTACKS, BOMBS
+from tests.hostile.attacks.runner import ROOMS
+from tests.hostile.expected import ALLOWED, IN_THE_UNIT, LEVELS
+from tests.hostile.range import NotKept, Range, Verdicts, open_range
+from tests.support.daemon import processes_with, state_of, wait_until
+
+pytestmark = [
+    pytest.mark.skipif(os.getuid() == 0, reason="NOT TESTED HERE: root's tasks are no ordinary user's (scripts/as-tester)"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="NOT TESTED HERE: the attacks know the calls of x86_64 alone"),
+]
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Range]:
+    level = request.param
+    try:
+        with open_range(tmp_path_factory.mktemp("range"), level.split()[0], mounts=level == IN_THE_UNIT) as ground:
+            ground.name = level
+            yield ground
+    except NotKept as error:
+        pytest.skip(f"NOT TESTED HERE: attacks at `{level}`: {error}")
+
+
+@pytest.fixture(scope="module")
+def verdicts(ground: Range) -> Verdicts:
+    return ground.attack(list(ATTACKS), leave="the-tree")
+
+
+def test_every_attack_is_stopped_or_allowed_for_a_reason(ground: Range, verdicts: Verdicts, record_property):
+    allowed = ALLOWED[ground.name]
+
+    through = {name: how for name in verdicts.own if (how := verdicts.got_through(name))}
+
+    told = f"{len(verdicts.own) - len(through)} of {len(verdicts.own)} attacks stopped"
+    record_property("hostile", f"{ground.name}: {told}; through: {', '.join(through) or 'none'}")
+    assert {name: how for name, how in through.items() if name not in allowed} == {}
+    assert verdicts.touched <= set(allowed), "a victim was reached by a way that has no name"
+
+
+def test_every_attack_was_really_tried(verdicts: Verdicts):
+    assert set(verdicts.own) == set(ATTACKS)
+    assert {name: told for name, told in verdicts.own.items() if {"bug", "hung"} & set(told)} == {}
+
+
+def test_nothing_outside_has_changed(ground: Range, verdicts: Verdicts):
+    assert verdicts.files == ()
+    assert verdicts.changed == {}
+    if not {"chmod_workspace_file"} & set(ALLOWED[ground.name]):
+        assert verdicts.metadata == ()
+
+
+def test_a_tree_that_was_left_behind_is_gone(ground: Range, verdicts: Verdicts):
+    wait_until(lambda: not processes_with("HOSTILE_TREE=the-tree"), timeout_s=10, what="the end of the tree")
+
+
+def test_bombs_hurt_nobody_else(ground: Range, verdicts: Verdicts):
+    """Only where signals have been seen to stop at the task: what follows kills whatever it reaches."""
+    assert not any(verdicts.got_through(name) for name in ("kill_victim", "kill_daemon", "everybody", "kill_other_task"))
+
+    after = ground.attack(list(BOMBS))
+
+    through = {name: how for name in after.own if (how := after.got_through(name))}
+    assert {name: how for name, how in through.items() if name not in ALLOWED[ground.name]} == {}
+    assert after.files == ()
+    assert ground.daemon.process is not None
+    assert ground.daemon.process.poll() is None
+    assert state_of(ground.daemon.send({"targets": {}, "only": ["environment_of_the_daemon"]})) == "COMPLETED"
+
+
+def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, record_property):
+    """The control: an attack that fails anyway proves nothing, so most of them have to work here."""
+    with open_range(tmp_path, "none") as ground:
+        verdicts = ground.attack(list(ATTACKS))
+
+    through = [name for name in verdicts.own if verdicts.got_through(name)]
+    record_property("hostile", f"none: {len(through)} of {len(ATTACKS)} attacks get through, which is the control")
+    assert {name: told for name, told in verdicts.own.items() if {"bug", "hung"} & set(told)} == {}
+    assert len(through) > len(ATTACKS) // 2
+
+
+def test_every_room_of_attacks_is_tried():
+    files = {path.stem for path in (Path(__file__).parent / "attacks").glob("*.py")}
+
+    assert files - {"craft", "runner"} == {room.__name__.rpartition(".")[2] for room in ROOMS}
+    assert all(set(allowed) <= ATTACKS.keys() | BOMBS.keys() for allowed in ALLOWED.values())
