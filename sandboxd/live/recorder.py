@@ -35,12 +35,10 @@ class RecordLost(StoreUnavailable):
     """The daemon stopped before the store took the event."""
 
 
-@attrs.define
-class Ticket:
-    """An event on its way to the disk."""
+@attrs.define(eq=False)
+class Fate:
+    """Whether an event got to the disk."""
 
-    seq: int
-    view: TaskView
     _settled: trio.Event = attrs.field(factory=trio.Event)
     _is_lost: bool = False
 
@@ -54,6 +52,15 @@ class Ticket:
         """Tell whoever waits; called by the recorder alone."""
         self._is_lost = is_lost
         self._settled.set()
+
+
+@attrs.frozen
+class Ticket:
+    """An event on its way to the disk, and the task right after it."""
+
+    seq: int
+    view: TaskView
+    fate: Fate = attrs.field(factory=Fate)
 
 
 class Recorder:
@@ -103,14 +110,14 @@ class Recorder:
                 self._written = last.seq
                 self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
                 for _, ticket in batch:
-                    ticket.settle()
+                    ticket.fate.settle()
                 self._wake()
                 if last.view.state is not None and last.view.state.is_terminal:
                     return
         except trio.Cancelled:
             for _, ticket in (*batch, *self._queue):
                 if ticket.seq > self._written:
-                    ticket.settle(is_lost=True)
+                    ticket.fate.settle(is_lost=True)
             raise
 
     async def _append(self, entries: list[Entry], view: TaskView) -> None:

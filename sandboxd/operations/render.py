@@ -20,6 +20,7 @@ from sandboxd.tasks.events import Wrote
 from sandboxd.tasks.output import artifact_of, artifact_update
 from sandboxd.tasks.view import TaskView, hide_envelopes, status_update, task_of
 
+MESSAGE_BYTES: Final = 2048  # about what a question of the history takes, spelled
 ACTED_WAIT_S: Final = 60.0  # twice the patience with a client that takes nothing
 
 
@@ -51,7 +52,7 @@ async def task(
 
 
 async def _make_room(host: Host, caller: Caller, view: TaskView, *, has_acted: bool) -> None:
-    size_bytes = sum(artifact.size for artifact in view.artifacts)
+    size_bytes = sum(artifact.size for artifact in view.artifacts) + MESSAGE_BYTES * len(view.history)
     try:
         await host.unsent.take(caller.principal, size_bytes, wait_s=ACTED_WAIT_S if has_acted else WAIT_S)
     except TooBusy as refusal:

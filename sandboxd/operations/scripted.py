@@ -33,5 +33,5 @@ async def go_on(host: Host, caller: Caller, view: TaskView, message: Message) ->
     if ticket is None:
         why = "cannot take the message: the task is working and asks nothing"
         raise UnsupportedOperation(why, facts={"taskId": view.task_id})
-    await ticket.committed()
+    await ticket.fate.committed()
     return ticket.view

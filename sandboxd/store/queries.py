@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from sandboxd.store.base import PromptRecord, StoredEvent, TaskQuery, TaskRows
-from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_view
+from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_message, decode_view
 from sandboxd.store.times import from_us, key, to_us
 from sandboxd.tasks.events import Event, Wrote
 from sandboxd.tasks.view import TaskView, fold
@@ -31,13 +31,13 @@ SELECT seq, kind, body FROM events WHERE task = ? AND seq <= ? AND (
     )
 ) ORDER BY seq
 """
-_VIEWS: Final = "SELECT id, seq, artifacts, body FROM tasks JOIN views ON task = number"
+_VIEWS: Final = "SELECT number, id, seq, artifacts, body FROM tasks JOIN views ON task = number"
 
 
 def view(connection: sqlite3.Connection, task_id: str) -> TaskView | None:
     """The task as it stands."""
     row = connection.execute(f"{_VIEWS} WHERE id = ?", (key(task_id),)).fetchone()
-    return _view(row) if row else None
+    return _view(connection, row) if row else None
 
 
 def owner(connection: sqlite3.Connection, task_id: str) -> str | None:
@@ -110,7 +110,7 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
         f"{_VIEWS} WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",
         (*filters, query.limit + 1),
     ).fetchall()
-    return TaskRows(tuple(_view(row) for row in rows[: query.limit]), total, len(rows) > query.limit)
+    return TaskRows(tuple(_view(connection, row) for row in rows[: query.limit]), total, len(rows) > query.limit)
 
 
 def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | None:
@@ -137,8 +137,8 @@ def size_bytes(connection: sqlite3.Connection) -> int:
 
 def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
     """Every task that is not in a terminal state."""
-    rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0 ORDER BY number")
-    return tuple(_view(row) for row in rows)
+    rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0 ORDER BY number").fetchall()
+    return tuple(_view(connection, row) for row in rows)
 
 
 def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[str, ...]:
@@ -172,10 +172,13 @@ def _number(connection: sqlite3.Connection, task_id: str) -> int | None:
     return row[0] if row else None
 
 
-def _view(row: tuple[str, int, str, str]) -> TaskView:
-    task_id, seq, artifacts, text = row
+def _view(connection: sqlite3.Connection, row: tuple[int, str, int, str, str]) -> TaskView:
+    number, task_id, seq, artifacts, text = row
+    said = connection.execute("SELECT body FROM history WHERE task = ? ORDER BY number", (number,)).fetchall()
     try:
-        return attrs.evolve(decode_view(text), seq=seq, artifacts=decode_artifacts(artifacts))
+        view = decode_view(text)
+        history = tuple(decode_message(body) for (body,) in said) or view.history
+        return attrs.evolve(view, seq=seq, artifacts=decode_artifacts(artifacts), history=history)
     except Undecodable as error:
         raise Undecodable(f"task `{task_id}`: {error}") from error
 

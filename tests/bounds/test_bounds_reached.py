@@ -116,8 +116,8 @@ def test_a_body_a_header_and_a_text_too_large_are_refused_and_counted(make_daemo
 
 
 def test_output_over_its_cap_is_cut_with_a_mark_and_counted(daemon: Daemon):
-    task = daemon.run([["flood", 18_000_000]])
-    (artifact,) = daemon.get(task["id"])["artifacts"]
+    task = daemon.run([["flood", 18_000_000]], wait=False)
+    (artifact,) = daemon.until(task["id"], "COMPLETED", timeout_s=60)["artifacts"]
 
     assert "cut" in str(artifact["metadata"]) or "dropped" in str(artifact["metadata"]), artifact["metadata"]
     assert count(daemon, "output") == 1
