@@ -79,7 +79,7 @@ def _share(table: Table, key: str, max_tasks: int) -> int:
 
 
 def limits_json(limits: HostLimits) -> dict[str, Any]:
-    """The table by the file's own keys."""
+    """The table by the file's own keys; None: as when it is left out."""
     return {
         "max_tasks": limits.max_tasks,
         "max_connections": limits.max_connections,
@@ -89,8 +89,8 @@ def limits_json(limits: HostLimits) -> dict[str, Any]:
         "stop_grace": spell_duration(limits.stop_grace_s),
         "rate": limits.rate,
         "burst": limits.burst,
-        "max_tasks_per_instance": limits.max_tasks_per_instance,
-        "max_tasks_per_principal": limits.max_tasks_per_principal,
+        "max_tasks_per_instance": _unless(limits.max_tasks_per_instance, limits.max_tasks),
+        "max_tasks_per_principal": _unless(limits.max_tasks_per_principal, limits.max_tasks),
         "max_events": limits.max_events,
         "max_subscribers": limits.max_subscribers,
         "max_subscribers_per_task": limits.max_subscribers_per_task,
@@ -98,3 +98,7 @@ def limits_json(limits: HostLimits) -> dict[str, Any]:
         "max_store": spell_size(limits.max_store_bytes),
         "min_free": spell_size(limits.min_free_bytes),
     }
+
+
+def _unless(number: int, usual: int) -> int | None:
+    return None if number == usual else number

@@ -26,17 +26,17 @@ class Seats:
     """Who is seated where."""
 
     def __init__(self, quota: Quota) -> None:
-        self._quota = quota
+        self.quota = quota
         self._taken = 0
         self._by_instance: Counter[str] = Counter()
         self._by_principal: Counter[str] = Counter()
 
     def __repr__(self) -> str:
-        return f"<Seats {self._taken}/{self._quota.max_tasks}>"
+        return f"<Seats {self._taken}/{self.quota.max_tasks}>"
 
     def take(self, instance: str, principal: str) -> None:
         """Take a seat, which `free` gives back; `TooBusy` when there is none, and then nothing has changed."""
-        quota = self._quota
+        quota = self.quota
         for taken, most, key, whose in (
             (self._taken, quota.max_tasks, "max_tasks", "on this host"),
             (self._by_instance[instance], quota.per_instance, "max_tasks_per_instance", "in this instance"),

@@ -30,7 +30,7 @@ from sandboxd.runner.client import Spawner
 from sandboxd.runner.process import Process
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.runner.witness import Witness, availability
-from sandboxd.store.base import Entry, StoreUnavailable
+from sandboxd.store.base import Entry, PushEntry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import last_pieces
 from sandboxd.tasks.events import Finished, Rejected, Submitted
@@ -108,14 +108,27 @@ class Supervisor:
         """How many tasks are live."""
         return len(self._runs)
 
-    async def submit(self, principal: str, event: Submitted, view: TaskView, request: RunRequest) -> TaskView:
-        """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened."""
+    def change(self, packs: Mapping[str, Pack], *, quota: Quota, max_events: int, stop_grace_s: float) -> None:
+        """Go by these from now on; runs that are there keep the rules and the grace that they began with."""
+        self._packs, self._max_events, self._stop_grace_s = packs, max_events, stop_grace_s
+        self._seats.quota = quota
+
+    async def submit(
+        self, principal: str, event: Submitted, view: TaskView, request: RunRequest, push: PushEntry | None = None
+    ) -> TaskView:
+        """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened.
+
+        `push`: the push notification config that came with the message.
+        """
         self._refuse_when_stopping()
         self._seats.take(view.instance, principal)
         free = partial(self._seats.free, view.instance, principal)
-        return await self._submit(principal, event, view, lambda recorder: self._start(recorder, request), free)
+        entry = Entry(event, push=push)
+        return await self._submit(principal, entry, view, lambda recorder: self._start(recorder, request), free)
 
-    async def submit_script(self, principal: str, event: Submitted, view: TaskView, script: Script) -> TaskView:
+    async def submit_script(
+        self, principal: str, event: Submitted, view: TaskView, script: Script, push: PushEntry | None = None
+    ) -> TaskView:
         """The same for a task that plays a script."""
 
         async def play(recorder: Recorder) -> None:
@@ -127,19 +140,17 @@ class Supervisor:
         if len(self._runs) >= SCRIPTS_MAX:
             raise TooBusy(f"cannot start a task: {SCRIPTS_MAX} are live already, which is this profile's limit")
         self._refuse_when_stopping()
-        return await self._submit(principal, event, view, play, lambda: None)
+        return await self._submit(principal, Entry(event, push=push), view, play, lambda: None)
 
     def _refuse_when_stopping(self) -> None:
         if self._is_stopping:
             raise NotReady("cannot start a task: the daemon is stopping")
 
-    async def _submit(
-        self, principal: str, event: Submitted, view: TaskView, start: _Start, free: Callable[[], None]
-    ) -> TaskView:
-        view = fold(view, event)
+    async def _submit(self, principal: str, entry: Entry, view: TaskView, start: _Start, free: Callable[[], None]) -> TaskView:
+        view = fold(view, entry.event)
         creation = _Creation(free)
         self._runs[view.task_id] = None
-        self._nursery.start_soon(self._conduct, principal, event, view, start, creation)
+        self._nursery.start_soon(self._conduct, principal, entry, view, start, creation)
         with trio.CancelScope(shield=True):  # one commit: who asked, and asks again, must find the task on record
             await creation.done.wait()
         if creation.refused:
@@ -189,14 +200,14 @@ class Supervisor:
                 waiting.cancel()
             await trio.sleep(_CHECK_EVERY_S)
 
-    async def _conduct(self, principal: str, event: Submitted, view: TaskView, start: _Start, creation: _Creation) -> None:
+    async def _conduct(self, principal: str, entry: Entry, view: TaskView, start: _Start, creation: _Creation) -> None:
         task_id = view.task_id
         conducting = trio.CancelScope()  # cancelled when the daemon stops and the store takes no more
         self._conducted.add(conducting)
         try:
             with conducting:
                 try:
-                    await self._feed.create(principal, [Entry(event)], view)
+                    await self._feed.create(principal, [entry], view)
                 except StoreUnavailable as error:
                     creation.refused = NotReady(f"cannot start a task: {error}")
                     return

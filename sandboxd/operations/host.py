@@ -81,7 +81,7 @@ class Host:
     there are none. `storage` None: nobody looks whether the disk has room (`sandboxd run`).
     """
 
-    instances: Mapping[str, Instance]
+    instances: dict[str, Instance]
     default_instance: str
     store: Store
     feed: Feed
@@ -96,6 +96,11 @@ class Host:
     followers: Followers = attrs.field(factory=Followers)
     unsent: Unsent = attrs.field(factory=Unsent)
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
+
+    def allow(self, adapters: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]) -> None:
+        """Tell from now on that these are each instance's adapters: its policies have changed."""
+        for name, instance in self.instances.items():
+            self.instances[name] = attrs.evolve(instance, adapters=adapters.get(name, ()))
 
     def instance(self, instance_id: str) -> Instance:
         """The instance, or `InstanceNotFound`. Only for what everybody may know of it: operations `enter`."""

@@ -4,8 +4,9 @@ A stream socket, frames of a 4-byte length (big endian) and a JSON object. Descr
 byte of their frame; its `fds` says how many. A stream, not SOCK_SEQPACKET: that one queues ten datagrams, which a burst of
 starts overruns, and bounds a message below what exec can carry.
 
-Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end", "id": n, …}`. Spawner to daemon: `ready` or
-`refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was reaped.
+Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end" | "reload" | "adopt", "id": n, …}`.
+Spawner to daemon: `ready` or `refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was
+reaped.
 """
 
 from __future__ import annotations
@@ -49,13 +50,15 @@ class InstanceSetup:
 class SpawnerSetup:
     """All that the spawner is told, once, before the first request.
 
-    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there.
+    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there. `source`: the
+    config that it came from, to be read again at a reload (`setup.renewed`); None: there is none.
     """
 
     instances: tuple[InstanceSetup, ...]
     programs: Mapping[str, str]
     isolation: Isolation = "none"
     cgroup: str | None = None
+    source: str | None = None
 
 
 @attrs.frozen
@@ -137,7 +140,7 @@ def to_json(value: Any) -> Any:
 def setup_from_json(frame: Mapping[str, Any]) -> SpawnerSetup:
     """The inverse of `to_json`."""
     instances = tuple(InstanceSetup(**{**one, "policies": tuple(one["policies"])}) for one in frame["instances"])
-    return SpawnerSetup(instances, dict(frame["programs"]), frame["isolation"], frame["cgroup"])
+    return SpawnerSetup(instances, dict(frame["programs"]), frame["isolation"], frame["cgroup"], frame["source"])
 
 
 def request_from_json(frame: Mapping[str, Any]) -> RunRequest:

@@ -1,8 +1,8 @@
 """May that request run, and in which folder exactly?
 
-The policy's seat, inside the spawner: the policies are read once, at start, from files that only root or the daemon's user can
-have written; the roots are opened once. A root that is missing then is looked for again with each request, so a workspace that
-is mounted late needs no restart; one that was opened is never looked up by name again.
+The policy's seat, inside the spawner: the policies are read at start and at a reload, from files that only root or the daemon's
+user can have written; the roots are opened once. A root that is missing then is looked for again with each request, so a
+workspace that is mounted late needs no restart; one that was opened is never looked up by name again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ class Admitted:
 
 
 class Seat:
-    """Decides for every instance. `LoadError` names every policy file that cannot be used."""
+    """Decides for every instance. `LoadError` names every policy file that cannot be used.
 
-    def __init__(self, setup: SpawnerSetup, controllers: frozenset[str]) -> None:
-        self._setup = setup
+    `before`: the seat that this one is to replace; its roots stay open, and are this one's too.
+    """
+
+    def __init__(self, setup: SpawnerSetup, controllers: frozenset[str], before: Seat | None = None) -> None:
+        self.setup = setup
         self._controllers = controllers
-        self._instances = {instance.id: _Instance(instance) for instance in setup.instances}
+        opened = before.roots() if before else {}
+        self._instances = {instance.id: _Instance(instance, opened.get(instance.id)) for instance in setup.instances}
 
     def admit(self, request: RunRequest) -> Admitted | Denied:
         """Decide, then open the paths: everything that starting needs, or every reason against it."""
@@ -50,8 +54,8 @@ class Seat:
             message_text=request.message_text,
             root_shown=instance.setup.shown,
             root_real=instance.root_real,
-            programs=self._setup.programs,
-            isolation=self._setup.isolation,
+            programs=self.setup.programs,
+            isolation=self.setup.isolation,
         )
         decision = decide(instance.policies, request.command, subject)
         if isinstance(decision, Denied):
@@ -73,26 +77,30 @@ class Seat:
             for name, instance in self._instances.items()
         }
 
+    def roots(self) -> dict[str, int]:
+        """The root of each instance that could be opened."""
+        return {name: instance.root_fd for name, instance in self._instances.items() if instance.root_fd is not None}
+
 
 class _Instance:
     """One instance: its policies, and its root once it could be opened."""
 
-    def __init__(self, setup: InstanceSetup) -> None:
+    def __init__(self, setup: InstanceSetup, root_fd: int | None) -> None:
         self.setup = setup
         self.root_real = os.path.realpath(setup.root)
         self.policies = _load_all(setup.policies)
-        self._root_fd: int | None = None
+        self.root_fd = root_fd
         self.open_root()
 
     def open_root(self) -> int | Problem:
         """The root's descriptor, or why there is none."""
-        if self._root_fd is None:
+        if self.root_fd is None:
             try:
-                self._root_fd = paths.open_root(self.setup.root)
+                self.root_fd = paths.open_root(self.setup.root)
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 return Problem("instance", f"cannot open the root of instance `{self.setup.id}`: {why}", "root")
-        return self._root_fd
+        return self.root_fd
 
 
 def _load_all(files: tuple[str, ...]) -> tuple[Policy, ...]:

@@ -42,6 +42,7 @@ from sandboxd.runner.protocol import (
     to_json,
 )
 from sandboxd.runner.seat import Admitted, Seat
+from sandboxd.runner.setup import renewed
 from sandboxd.runner.tree import Tree
 
 END_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms, a sweep 25 to 40 ms; what is left after this hangs in the kernel
@@ -129,6 +130,7 @@ class _Spawner:
         swept: int,
     ) -> None:
         self._seat = seat
+        self._prepared: Seat | None = None
         self._sock = sock
         self._reader = reader
         self._daemon = daemon
@@ -229,8 +231,24 @@ class _Spawner:
                     return
                 run.asked_by.append(frame["id"])
                 run.end_by = time.monotonic() + END_S
+            case "reload":
+                self._outbox.put({"re": frame["id"], **self._prepare(frame["digest"])})
+            case "adopt":
+                if frame["is_wanted"] and self._prepared is not None:
+                    self._seat = self._prepared
+                self._prepared = None
+                self._outbox.put({"re": frame["id"]})
             case other:
                 raise ProtocolError(f"cannot do `{other}`: unknown")
+
+    def _prepare(self, digest: str) -> Frame:
+        """Read the operator's files anew; they count from `adopt` on."""
+        self._prepared = None
+        try:
+            self._prepared = Seat(renewed(self._seat.setup, digest), self._controllers, self._seat)
+        except LoadError as error:
+            return {"unusable": _told(error)}
+        return {"adapters": self._prepared.adapters()}
 
     def _admit(self, frame: Frame) -> None:
         reply: dict[str, Any] = {"re": frame["id"]}

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from sandboxd.a2a.model import Message
-from sandboxd.store import sends
+from sandboxd.store import pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
 from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_view
 from sandboxd.store.times import key, to_us
@@ -137,6 +137,9 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
     if change.view is not None:
         _keep_history(connection, number, change)
     for seq, entry in enumerate(change.entries, start=change.after + 1):
+        if entry.push is not None:
+            is_new = isinstance(entry.event, Submitted)
+            pushes.put(connection, attrs.evolve(entry.push, cursor=0 if is_new else seq), None)
         match entry.event:
             case Wrote() as wrote:
                 _keep_output(connection, number, wrote, entry.chunk)
