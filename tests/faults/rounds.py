@@ -54,6 +54,7 @@ class Figures:
     events: int = 0
     answers: int = 0
     shorts: int = 0
+    seen: int = 0  # processes of runs, just before a kill: what is looked for can be found
     gone_s: list[float] = attrs.field(factory=list)
     left: list[str] = attrs.field(factory=list)
     late: list[str] = attrs.field(factory=list)
@@ -79,6 +80,7 @@ class Figures:
             f"tasks left non-terminal: {len(verdict.not_terminal)}",
             f"answers typed twice: {len(verdict.twice)}",
             f"clients that met something else than a death: {len(verdict.faults)}",
+            f"processes of runs at the moments of the kills: {self.seen}",
             f"processes left: {len(self.left)}",
             f"rounds with a process left after {GONE_S:.0f} s: {len(self.late)}",
             f"from the kill to no process: median {middle * 1000:.0f} ms, most {most * 1000:.0f} ms",
@@ -163,6 +165,7 @@ class Campaign:
     def _kill(self, victim: str) -> None:
         process = self.daemon.process
         assert process is not None
+        self.figures.seen += len(processes_with(self.mark))
         below = {proc.key for proc, _ in tree.descendants(tree.look_at_all(), process.pid)}
         began = time.monotonic()
         if victim != "daemon":
