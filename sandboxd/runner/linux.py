@@ -11,7 +11,7 @@ import errno
 import os
 import struct
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 # linux/openat2.h
 RESOLVE_NO_XDEV: Final = 0x01
@@ -21,6 +21,7 @@ RESOLVE_BENEATH: Final = 0x08
 
 # linux/prctl.h
 PR_SET_PDEATHSIG: Final = 1
+PR_SET_DUMPABLE: Final = 4
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
 
@@ -54,6 +55,15 @@ def prctl(option: int, value: int) -> None:
     if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def syscall(number: int, *arguments: Any) -> int:
+    """What that call returned; `OSError` as the kernel says. Numbers are wrapped by the caller: C cannot know their size."""
+    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
 
 
 def become_subreaper() -> None:

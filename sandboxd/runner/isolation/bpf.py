@@ -1,0 +1,96 @@
+"""How does a decision on a system call become a seccomp program?
+
+A small assembler for classic BPF (seccomp(2), linux/filter.h). The alternative, libseccomp by pyseccomp, was left out: it ties
+the spawner to a C library that a host may not have, its Debian 12 version does not know the calls since Linux 5.17, and a
+filter that is a list with a dozen exceptions is read more easily than the library's calls that would build it.
+
+Arguments are compared by their low 32 bits, which is all that the kernel looks at for those that are compared here (`int`): a
+64-bit comparison is what CVE-2019-10063 walked around.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
+_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+_GREATER: Final = 0x25  # BPF_JMP | BPF_JGT | BPF_K
+_ANY_BIT: Final = 0x45  # BPF_JMP | BPF_JSET | BPF_K
+_AND: Final = 0x54  # BPF_ALU | BPF_AND | BPF_K
+_RETURN: Final = 0x06  # BPF_RET | BPF_K
+_NUMBER_AT: Final = 0  # struct seccomp_data: nr, arch, instruction_pointer, args[6]
+_ARCHITECTURE_AT: Final = 4
+_ARGUMENTS_AT: Final = 16
+_ROW_MAX: Final = 250  # a conditional jump reaches 255 instructions
+
+ALLOW: Final = 0x7FFF0000
+KILL: Final = 0x80000000  # SECCOMP_RET_KILL_PROCESS
+_ERRNO: Final = 0x00050000
+
+Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
+Block = tuple[Instruction, ...]
+
+
+def refuse(number: int) -> int:
+    """The verdict "fail with this errno"."""
+    return _ERRNO | number
+
+
+def give(verdict: int) -> Block:
+    """The end: that verdict."""
+    return ((_RETURN, 0, 0, verdict),)
+
+
+def load_number() -> Block:
+    """The call's number into the accumulator."""
+    return ((_LOAD, 0, 0, _NUMBER_AT),)
+
+
+def load_argument(index: int, *, high: bool = False) -> Block:
+    """The low (or high) half of an argument into the accumulator; both architectures here are little endian."""
+    return ((_LOAD, 0, 0, _ARGUMENTS_AT + 8 * index + (4 if high else 0)),)
+
+
+def mask(bits: int) -> Block:
+    """Keep only those bits of the accumulator."""
+    return ((_AND, 0, 0, bits),)
+
+
+def only_on(architecture: int) -> Block:
+    """Kill whoever calls by another architecture's table: its numbers mean other calls."""
+    return ((_LOAD, 0, 0, _ARCHITECTURE_AT), (_EQUAL, 1, 0, architecture), *give(KILL))
+
+
+def if_above(bound: int, verdict: int) -> Block:
+    """That verdict when the accumulator is greater (unsigned), else go on."""
+    return ((_GREATER, 0, 1, bound), *give(verdict))
+
+
+def if_any_bit(bits: int, verdict: int) -> Block:
+    """That verdict when one of those bits is set, else go on."""
+    return ((_ANY_BIT, 0, 1, bits), *give(verdict))
+
+
+def if_one_of(values: Iterable[int], verdict: int) -> Block:
+    """That verdict when the accumulator is one of the values, else go on."""
+    row = sorted(set(values))
+    block: list[Instruction] = []
+    for start in range(0, len(row), _ROW_MAX):
+        part = row[start : start + _ROW_MAX]
+        last = len(part) - 1
+        block += [(_EQUAL, last - index, 1 if index == last else 0, value) for index, value in enumerate(part)]
+        block += give(verdict)
+    return tuple(block)
+
+
+def if_equal(value: int, then: Block) -> Block:
+    """Go into the block when the accumulator has that value, else past it. The block must end with a verdict."""
+    assert len(then) <= _ROW_MAX and then[-1][0] == _RETURN  # a block that ran on would judge with another accumulator
+    return ((_EQUAL, 0, len(then), value), *then)
+
+
+def assemble(blocks: Sequence[Block]) -> bytes:
+    """The program as the kernel takes it: an array of struct sock_filter."""
+    return b"".join(struct.pack("=HBBI", *instruction) for block in blocks for instruction in block)

@@ -1,0 +1,151 @@
+"""Which system calls may a run make?
+
+Everything that ordinary programs need, by the rule that what can reach outside of the run, or is a known way into the kernel,
+is refused: sockets (only connected pairs are left), namespaces and mounts, other processes' memory, limits and priorities,
+io_uring, keyrings, System V and POSIX queues, typing into a terminal, and whatever is newer than this list. Refused means an
+errno, so that programs go on by other means; only a foreign table of calls (32-bit, x32) kills.
+
+At `standard` changing a file by its name alone (mode, owner, times, attributes) is refused too: Landlock does not know these
+calls, and the run has the daemon's user id. By a descriptor of a file that it may open they still work. Inside bubblewrap
+the mounts say what may be changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from typing import Final
+
+from sandboxd.runner import linux
+from sandboxd.runner.isolation import bpf
+from sandboxd.runner.isolation.bpf import Block
+from sandboxd.runner.isolation.calls import LAST_KNOWN, MACHINES
+
+# fmt: off
+_REFUSED: Final = (
+    # namespaces and mounts: the kernel's largest surface
+    "unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "open_tree_attr", "fsopen",
+    "fsconfig", "fsmount", "fspick", "mount_setattr", "statmount", "listmount",
+    # other processes
+    "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "process_madvise", "process_mrelease", "kcmp",
+    "migrate_pages", "move_pages",
+    # what is shared by a user's processes, whatever they may open
+    "add_key", "request_key", "keyctl", "shmget", "shmat", "shmctl", "shmdt", "semget", "semctl", "semop", "semtimedop",
+    "msgget", "msgctl", "msgsnd", "msgrcv", "mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify",
+    "mq_getsetattr",
+    # past the filter, past the paths, or far into the kernel
+    "io_uring_setup", "io_uring_enter", "io_uring_register", "open_by_handle_at", "bpf", "perf_event_open", "userfaultfd",
+    "fanotify_init", "fanotify_mark", "lookup_dcookie", "memfd_secret", "modify_ldt", "iopl", "ioperm", "uselib",
+    # the machine's own affairs
+    "quotactl", "quotactl_fd", "swapon", "swapoff", "reboot", "kexec_load", "kexec_file_load", "init_module",
+    "finit_module", "delete_module", "create_module", "acct", "settimeofday", "clock_settime", "adjtimex",
+    "clock_adjtime", "sethostname", "setdomainname", "syslog", "vhangup", "nfsservctl",
+)
+_BY_NAME: Final = (
+    "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat", "file_setattr",
+)
+_ATTRIBUTES_BY_NAME: Final = ("setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat")
+# fmt: on
+
+_TERMINAL_CALLS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD
+_NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET (linux/sched.h)
+_X32: Final = 0x40000000
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE = 1, 2, 0xF
+_PER_LINUX, _ASK_PERSONALITY = 0, 0xFFFFFFFF
+_IOPRIO_WHO_PROCESS: Final = 1
+_SET_MODE_FILTER: Final = 1
+_SYS_SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
+
+_YES: Final = bpf.give(bpf.ALLOW)
+_NO: Final = bpf.refuse(errno.EPERM)
+_NO_NETWORK: Final = bpf.refuse(errno.EACCES)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def filter_for(machine: str, *, network: bool, by_name: bool) -> bytes:
+    """The program for runs on that machine (`os.uname().machine`); `KeyError` for one that is not known.
+
+    `network`: TCP and UDP may be used. `by_name`: files' modes, owners, times and attributes may be changed by their names.
+    """
+    here = MACHINES[machine]
+
+    def numbers(*names: str) -> list[int]:
+        return [number for name in names if (number := here.number(name)) is not None]
+
+    def on(name: str, then: Block) -> Block:
+        number = here.number(name)
+        return () if number is None else bpf.if_equal(number, then)
+
+    blocks = [
+        bpf.only_on(here.audit),
+        bpf.load_number(),
+        bpf.if_above(_X32 - 1, bpf.KILL) if here.has_x32 else (),
+        bpf.if_above(LAST_KNOWN, bpf.refuse(errno.ENOSYS)),
+        bpf.if_one_of(numbers(*_REFUSED), _NO),
+        bpf.if_one_of(numbers("clone3"), bpf.refuse(errno.ENOSYS)),  # its flags stand in memory: libraries fall back to clone
+        on("clone", _clone()),
+        on("socket", _socket(network)),
+        on("socketpair", _socketpair()),
+        on("ioctl", (*bpf.load_argument(1), *bpf.if_one_of(_TERMINAL_CALLS, _NO), *bpf.give(bpf.ALLOW))),
+        *(
+            on(name, _only(0, 0))
+            for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
+        ),
+        on("setpriority", _only(0, 0, then=_only(1, 0))),
+        on("ioprio_set", _only(0, _IOPRIO_WHO_PROCESS, then=_only(1, 0))),
+        on("personality", (*bpf.load_argument(0), *bpf.if_one_of((_PER_LINUX, _ASK_PERSONALITY), bpf.ALLOW), *bpf.give(_NO))),
+    ]
+    if not by_name:
+        blocks += [
+            bpf.if_one_of(numbers(*_BY_NAME), _NO),
+            bpf.if_one_of(
+                numbers(*_ATTRIBUTES_BY_NAME), bpf.refuse(errno.ENOTSUP)
+            ),  # `cp -a` and `tar` take it as they find it
+            on("utimensat", _by_descriptor()),
+        ]
+    return bpf.assemble([*blocks, bpf.give(bpf.ALLOW)])
+
+
+def apply(program: bytes) -> None:
+    """From here on this process and all that it starts is bound. Needs no_new_privs; `OSError` as the kernel says."""
+    prog = _Program(len(program) // 8, program)
+    number = _SYS_SECCOMP[os.uname().machine]
+    linux.syscall(number, ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(0), ctypes.cast(ctypes.pointer(prog), ctypes.c_void_p))
+
+
+def _only(index: int, value: int, *, then: Block = _YES) -> Block:
+    """On with `then` when the argument has that value, else refused."""
+    return (*bpf.load_argument(index), *bpf.if_equal(value, then), *bpf.give(_NO))
+
+
+def _clone() -> Block:
+    return (*bpf.load_argument(0), *bpf.if_any_bit(_NEW_NAMESPACES, _NO), *bpf.give(bpf.ALLOW))
+
+
+def _socket(network: bool) -> Block:
+    if not network:
+        return bpf.give(_NO_NETWORK)
+    kind = _of_type(_SOCK_STREAM, _SOCK_DGRAM)
+    families = [bpf.if_equal(family, kind) for family in (_AF_INET, _AF_INET6)]
+    return (*bpf.load_argument(0), *families[0], *families[1], *bpf.give(_NO_NETWORK))
+
+
+def _socketpair() -> Block:
+    """Connected for good. One of datagrams could be connected to any path afterwards, /dev/log or a manager's socket."""
+    return (*bpf.load_argument(0), *bpf.if_equal(_AF_UNIX, _of_type(_SOCK_STREAM)), *bpf.give(_NO_NETWORK))
+
+
+def _of_type(*types: int) -> Block:
+    told = bpf.if_one_of(types, bpf.ALLOW)
+    return (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *told, *bpf.give(_NO_NETWORK))
+
+
+def _by_descriptor() -> Block:
+    """`futimens` is utimensat without a name: both halves of the pointer are zero."""
+    is_null = (*bpf.load_argument(1, high=True), *bpf.if_equal(0, bpf.give(bpf.ALLOW)), *bpf.give(_NO))
+    return (*bpf.load_argument(1), *bpf.if_equal(0, is_null), *bpf.give(_NO))
