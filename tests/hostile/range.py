@@ -27,15 +27,19 @@ CANARY = "the-canary-that-no-task-may-see"
 DAEMON_CANARY = "the-secret-of-the-daemons-environment"
 MIB = 1024 * 1024
 MEMORY_BYTES, FILE_BYTES, PROCESSES = 256 * MIB, 16 * MIB, 64
-RUNNER = ".aiwg/ops/adapters/hostile/runner.py"
+FOLDER = ".aiwg/ops/adapters/hostile"
+RUNNER = f"{FOLDER}/runner.py"
+COMMANDS = {
+    "hostile": ("python3", "-B", RUNNER, "--request"),
+    "hostile-node": ("node", f"{FOLDER}/runner.mjs", "--request"),
+}
 POLICY = f"""
 format = 1
-adapter = "hostile"
+adapter = "ADAPTER"
 
 [command]
-program = "python3"
-argv = ["python3", "-B", "{RUNNER}", "--request", "{{request}}"]
-runner = "{RUNNER}"
+program = "PROGRAM"
+argv = [ARGV, "{{request}}"]
 cwd = "/workspace"
 terminal = "always"
 env = {{ PATH = "/usr/bin:/bin", LANG = "C.UTF-8", HOME = "/nonexistent" }}
@@ -66,6 +70,7 @@ class Verdicts:
     """What came of each attack, in its own words; and what was seen from outside."""
 
     own: dict[str, dict[str, Any]]
+    honest: dict[str, dict[str, Any]]
     touched: frozenset[str]
     changed: dict[str, str]
     files: tuple[str, ...]  # what has another content, or is there that was not
@@ -89,18 +94,24 @@ class Verdicts:
 class HostileDaemon(Daemon):
     """A daemon whose one adapter attacks. `mounts`: it sees the host as the unit would let it."""
 
-    def __init__(self, folder: Path, level: str, *, mounts: bool = False) -> None:
-        super().__init__(folder, "/usr/bin/false", policy=POLICY)
+    def __init__(self, folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False) -> None:
+        super().__init__(folder, node, policy=policy_of("hostile"))
+        other = folder / "hostile-node.toml"
+        other.write_text(policy_of("hostile-node"))
+        other.chmod(0o644)
         self.mounts = mounts
         self.sibling = folder / "workspace-of-somebody-else"
         self.socket = folder / "state/api.sock"
         text = self.config.read_text().replace('level = "none"', f'level = "{level}"')
         text = text.replace(f"{folder}/api.sock", str(self.socket))
+        text = text.replace(f'policies = ["{self.policy}"]', f'policies = ["{self.policy}", "{other}"]')
         self.config.write_text(text.replace("[programs]", '[programs]\npython3 = "/usr/bin/python3"'))
         self.adapter = self.workspace / RUNNER
         attacks = self.adapter.parent / "tests/hostile/attacks"
         shutil.copytree(Path(__file__).parent / "attacks", attacks, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copyfile(attacks / "runner.py", self.adapter)
+        for name in ("runner.py", "runner.mjs"):
+            shutil.copyfile(attacks / name, self.adapter.with_name(name))
+        self.adapter.with_name("neighbour.mjs").write_text('export default "here";\n')
 
     def start(self) -> None:
         os.environ["SANDBOXD_HOSTILE_CANARY"] = DAEMON_CANARY
@@ -134,11 +145,11 @@ class HostileDaemon(Daemon):
         os.kill(self.pid, signal.SIGTERM)
         return self.process.wait(timeout=20)
 
-    def send(self, request: dict[str, Any], *, wait: bool = True) -> dict[str, Any]:
+    def send(self, request: dict[str, Any], *, adapter: str = "hostile", wait: bool = True) -> dict[str, Any]:
         path = f".aiwg/ops/runs/{uuid.uuid4()}.json"
         (self.workspace / path).write_text(json.dumps(request))
-        command = ["python3", "-B", RUNNER, "--request", path]
-        envelope = self.envelope(path, adapter="hostile", command=command, timeout_seconds=120, input_mode=...)
+        command = [*COMMANDS[adapter], path]
+        envelope = self.envelope(path, adapter=adapter, command=command, timeout_seconds=120, input_mode=...)
         body = {**self.message(envelope), "configuration": {"returnImmediately": True}}
         with self.client() as client:
             answer = client.post("/message:send", json=body)
@@ -156,14 +167,14 @@ class NotKept(Exception):
 class Range:
     """The ground: made before the daemon, compared afterwards."""
 
-    def __init__(self, folder: Path, level: str, *, mounts: bool = False) -> None:
+    def __init__(self, folder: Path, level: str, *, node: str, mounts: bool) -> None:
         self.tag = f"sandboxd-hostile-{os.getpid()}-{uuid.uuid4().hex[:8]}-"
         self.name = level
         self.outside, self.home = folder / "outside", folder / "home"
         for path in (self.outside, self.home / ".ssh"):
             path.mkdir(parents=True)
         self.secret, self.key = self.outside / "secret", self.home / ".ssh/id_rsa"
-        self.daemon = HostileDaemon(folder, level, mounts=mounts)
+        self.daemon = HostileDaemon(folder, level, node=node, mounts=mounts)
         root = self.daemon.workspace
         (root / ".git/hooks").mkdir(parents=True)
         self.daemon.sibling.mkdir()
@@ -252,14 +263,15 @@ class Range:
             "tmp_bytes": 256 * MIB,
         }
 
-    def attack(self, only: Sequence[str] = (), *, leave: str = "") -> Verdicts:
+    def attack(self, only: Sequence[str] = (), *, adapter: str = "hostile", leave: str = "") -> Verdicts:
         """One task that tries them all, beside one that is there to be hurt."""
+        (self.daemon.workspace / ".aiwg/ops/runs/enough").unlink(missing_ok=True)
         other = self.daemon.send({"targets": {}, "stay": str(self.daemon.workspace / ".aiwg/ops/runs/enough")}, wait=False)
         other_pid = wait_until(lambda: self._runner_of(other["id"]), what="the other task's process")
         targets = self.targets() | {"other_task": other_pid, "other_tty": str(Path(f"/proc/{other_pid}/fd/0").readlink())}
         before, described = contents(self._watched()), metadata(self._watched())
         try:
-            task = self.daemon.send({"targets": targets, "only": list(only), "leave": leave})
+            task = self.daemon.send({"targets": targets, "only": list(only), "leave": leave}, adapter=adapter)
             told = self.ask_victim()
         finally:
             (self.daemon.workspace / ".aiwg/ops/runs/enough").touch()
@@ -269,6 +281,7 @@ class Range:
         assert "done" in lines[-1], output_of(task)[-2000:]
         return Verdicts(
             own={line["attack"]: line for line in lines if "attack" in line},
+            honest={line["honest"]: line for line in lines if "honest" in line},
             touched=frozenset(told["touched"]) | self._planted(),
             changed=told["changed"],
             files=differences(before, contents(self._watched())),
@@ -313,9 +326,9 @@ class Range:
 
 
 @contextmanager
-def open_range(folder: Path, level: str, *, mounts: bool = False) -> Iterator[Range]:
+def open_range(folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
     """A range with its daemon up, ended in order whatever happens."""
-    ground = Range(folder, level, mounts=mounts)
+    ground = Range(folder, level, node=node, mounts=mounts)
     try:
         ground.start()
         yield ground
@@ -324,6 +337,12 @@ def open_range(folder: Path, level: str, *, mounts: bool = False) -> Iterator[Ra
         ground.end()
         if ground.daemon.process is not None and ground.daemon.process.poll() is None:
             ground.daemon.kill()
+
+
+def policy_of(adapter: str) -> str:
+    program, *_ = COMMANDS[adapter]
+    argv = ", ".join(json.dumps(word) for word in COMMANDS[adapter])
+    return POLICY.replace("ADAPTER", adapter).replace("PROGRAM", program).replace("ARGV", argv)
 
 
 def contents(paths: Sequence[Path]) -> dict[str, str]:

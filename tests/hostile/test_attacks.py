@@ -25,10 +25,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", params=LEVELS)
-def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Range]:
+def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Range]:
     level = request.param
+    folder, has_mounts = tmp_path_factory.mktemp("range"), level == IN_THE_UNIT
     try:
-        with open_range(tmp_path_factory.mktemp("range"), level.split()[0], mounts=level == IN_THE_UNIT) as ground:
+        with open_range(folder, level.split()[0], node=str(node), mounts=has_mounts) as ground:
             ground.name = level
             yield ground
     except NotKept as error:
@@ -38,6 +39,11 @@ def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def verdicts(ground: Range) -> Verdicts:
     return ground.attack(list(ATTACKS), leave="the-tree")
+
+
+@pytest.fixture(scope="module")
+def node_verdicts(ground: Range) -> Verdicts:
+    return ground.attack(adapter="hostile-node", leave="the-nodes-tree")
 
 
 def test_every_attack_is_stopped_or_allowed_for_a_reason(ground: Range, verdicts: Verdicts, record_property):
@@ -63,6 +69,17 @@ def test_nothing_outside_has_changed(ground: Range, verdicts: Verdicts):
         assert verdicts.metadata == ()
 
 
+def test_a_node_program_has_no_other_ways(ground: Range, node_verdicts: Verdicts):
+    assert {name: how for name in node_verdicts.own if (how := node_verdicts.got_through(name))} == {}
+    assert node_verdicts.files == ()
+    wait_until(lambda: not processes_with("HOSTILE_TREE=the-nodes-tree"), timeout_s=10, what="the end of its child")
+
+
+def test_an_honest_program_notices_nothing(node_verdicts: Verdicts):
+    assert {name: told for name, told in node_verdicts.honest.items() if not told["ok"]} == {}
+    assert len(node_verdicts.honest) > 5
+
+
 def test_a_tree_that_was_left_behind_is_gone(ground: Range, verdicts: Verdicts):
     wait_until(lambda: not processes_with("HOSTILE_TREE=the-tree"), timeout_s=10, what="the end of the tree")
 
@@ -81,15 +98,18 @@ def test_bombs_hurt_nobody_else(ground: Range, verdicts: Verdicts):
     assert state_of(ground.daemon.send({"targets": {}, "only": ["environment_of_the_daemon"]})) == "COMPLETED"
 
 
-def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, record_property):
+def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, node: Path, record_property):
     """The control: an attack that fails anyway proves nothing, so most of them have to work here."""
-    with open_range(tmp_path, "none") as ground:
-        verdicts = ground.attack(list(ATTACKS))
+    with open_range(tmp_path, "none", node=str(node)) as ground:
+        of_node = ground.attack(adapter="hostile-node", leave="none")
+        verdicts = ground.attack(list(ATTACKS))  # the last word: it overwrites its own runner
 
     through = [name for name in verdicts.own if verdicts.got_through(name)]
     record_property("hostile", f"none: {len(through)} of {len(ATTACKS)} attacks get through, which is the control")
     assert {name: told for name, told in verdicts.own.items() if {"bug", "hung"} & set(told)} == {}
     assert len(through) > len(ATTACKS) // 2
+    assert {name: told for name, told in of_node.honest.items() if not told["ok"]} == {}
+    assert sum(bool(of_node.got_through(name)) for name in of_node.own) > len(of_node.own) // 2
 
 
 def test_every_room_of_attacks_is_tried():

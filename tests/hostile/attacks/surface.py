@@ -8,6 +8,7 @@ import resource
 import signal
 import struct
 import subprocess
+from collections.abc import Callable
 from functools import partial
 
 from tests.hostile.attacks.craft import X32_BIT, Targets, absent, attack, first, read, syscall
@@ -141,8 +142,7 @@ def other_root(t: Targets) -> str | None:
     return first([lambda: rooted(lambda: os.chroot("/tmp")), lambda: rooted(lambda: syscall("pivot_root", b"/tmp", b"/tmp"))])
 
 
-def rooted(change: object) -> str:
-    assert callable(change)
+def rooted(change: Callable[[], object]) -> str:
     change()
     return "has another root"
 

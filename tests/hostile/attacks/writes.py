@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import struct
+from collections.abc import Callable
 
 from tests.hostile.attacks.craft import Targets, absent, attack, read, syscall, write
 
@@ -319,9 +320,8 @@ def program_from_memory(t: Targets) -> str | None:
     return ran(lambda: os.execve(fd, ["program"], {}))
 
 
-def ran(execute: object) -> str | None:
+def ran(execute: Callable[[], object]) -> str | None:
     """Run it in a child; the refusal of exec comes back as the error that it is."""
-    assert callable(execute)
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
