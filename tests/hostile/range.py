@@ -26,7 +26,7 @@ from tests.support.daemon import REPOSITORY, Daemon, output_of, processes_with, 
 CANARY = "the-canary-that-no-task-may-see"
 DAEMON_CANARY = "the-secret-of-the-daemons-environment"
 MIB = 1024 * 1024
-MEMORY_BYTES, FILE_BYTES, PROCESSES = 256 * MIB, 16 * MIB, 64
+MEMORY_BYTES, FILE_BYTES, TMP_BYTES, PROCESSES = 256 * MIB, 16 * MIB, 32 * MIB, 64
 FOLDER = ".aiwg/ops/adapters/hostile"
 RUNNER = f"{FOLDER}/runner.py"
 COMMANDS = {
@@ -260,7 +260,7 @@ class Range:
             "memory_bytes": MEMORY_BYTES,
             "file_bytes": FILE_BYTES,
             "processes": PROCESSES,
-            "tmp_bytes": 256 * MIB,
+            "tmp_bytes": TMP_BYTES,
         }
 
     def attack(self, only: Sequence[str] = (), *, adapter: str = "hostile", leave: str = "") -> Verdicts:

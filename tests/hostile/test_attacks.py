@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,12 +66,14 @@ def test_every_attack_was_really_tried(verdicts: Verdicts):
 def test_nothing_outside_has_changed(ground: Range, verdicts: Verdicts):
     assert verdicts.files == ()
     assert verdicts.changed == {}
-    if not {"chmod_workspace_file"} & set(ALLOWED[ground.name]):
+    if "chmod_by_an_open_descriptor" not in ALLOWED[ground.name]:
         assert verdicts.metadata == ()
 
 
 def test_a_node_program_has_no_other_ways(ground: Range, node_verdicts: Verdicts):
-    assert {name: how for name in node_verdicts.own if (how := node_verdicts.got_through(name))} == {}
+    through = {name: how for name in node_verdicts.own if (how := node_verdicts.got_through(name))}
+
+    assert {name: how for name, how in through.items() if name not in ALLOWED[ground.name]} == {}
     assert node_verdicts.files == ()
     wait_until(lambda: not processes_with("HOSTILE_TREE=the-nodes-tree"), timeout_s=10, what="the end of its child")
 
@@ -113,7 +116,9 @@ def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, node: Path
 
 
 def test_every_room_of_attacks_is_tried():
-    files = {path.stem for path in (Path(__file__).parent / "attacks").glob("*.py")}
+    folder = Path(__file__).parent / "attacks"
+    files = {path.stem for path in folder.glob("*.py")}
 
     assert files - {"craft", "runner"} == {room.__name__.rpartition(".")[2] for room in ROOMS}
-    assert all(set(allowed) <= ATTACKS.keys() | BOMBS.keys() for allowed in ALLOWED.values())
+    known = {*ATTACKS, *BOMBS, *re.findall(r"^  (node_\w+):", (folder / "runner.mjs").read_text(), re.MULTILINE)}
+    assert {name for allowed in ALLOWED.values() for name in allowed} <= known

@@ -78,24 +78,24 @@ def plant_in_home(t: Targets) -> str | None:
 
 
 @attack
-def plant_in_everybodys_tmp(t: Targets) -> str | None:
-    """Judged outside: a private /tmp is meant to be written."""
-    return plant("/tmp", t.tag + "plant_in_everybodys_tmp")
+def plant_in_everybodys_tmp(t: Targets) -> None:
+    """Judged outside, as its kin below: a private /tmp is meant to be written."""
+    plant("/tmp", t.tag + "plant_in_everybodys_tmp")
 
 
 @attack
-def plant_in_everybodys_var_tmp(t: Targets) -> str | None:
-    return plant("/var/tmp", t.tag + "plant_in_everybodys_var_tmp")
+def plant_in_everybodys_var_tmp(t: Targets) -> None:
+    plant("/var/tmp", t.tag + "plant_in_everybodys_var_tmp")
 
 
 @attack
-def plant_in_everybodys_shm(t: Targets) -> str | None:
-    return plant("/dev/shm", t.tag + "plant_in_everybodys_shm")
+def plant_in_everybodys_shm(t: Targets) -> None:
+    plant("/dev/shm", t.tag + "plant_in_everybodys_shm")
 
 
 @attack
-def plant_in_dev(t: Targets) -> str | None:
-    return plant("/dev", t.tag + "plant_in_dev")
+def plant_in_dev(t: Targets) -> None:
+    plant("/dev", t.tag + "plant_in_dev")
 
 
 @attack
