@@ -26,7 +26,7 @@ def main() -> None:
     born_with = [f"{fd}" for fd in range(3, 4096) if is_open(fd)]
     with open(sys.argv[sys.argv.index("--request") + 1]) as file:
         request = json.load(file)
-    targets = SimpleNamespace(**request["targets"], born_with=born_with, parent=os.getppid())
+    targets = SimpleNamespace(**request["targets"], born_with=born_with, parent=os.getppid(), leader=os.getpid())
     if wait_for := request.get("stay"):
         say({"up": os.getpid()})
         stay(wait_for)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from tests.hostile.attacks.craft import Targets, absent, attack, read, syscall, write
 
 AT_FDCWD = -100
+FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY = 0x80086601, 0x40086602, 0x40806685
 
 
 def mark(path: str, name: str) -> str:
@@ -155,6 +156,21 @@ def link_out_of_runs(t: Targets) -> str | None:
 
 
 @attack
+def write_by_a_link_in_runs(t: Targets) -> str | None:
+    """A second name where it may write, for a file that it may only read."""
+    own = os.path.join(t.runs, "second-name")
+    os.link(t.workspace_file, own)
+    return mark(own, "write_by_a_link_in_runs")
+
+
+@attack
+def write_by_reopening(t: Targets) -> str | None:
+    """From reading to writing by one's own descriptor."""
+    fd = os.open(t.workspace_file, os.O_RDONLY)
+    return mark(f"/proc/self/fd/{fd}", "write_by_reopening")
+
+
+@attack
 def chmod_key_of_the_home(t: Targets) -> str | None:
     os.chmod(t.key, 0o666)
     return "everybody may read it"
@@ -230,6 +246,22 @@ def flags_by_the_newest_call(t: Targets) -> str | None:
     arguments = struct.pack("=QIIII", 0, 0, 0, 0, 0)
     syscall("file_setattr", AT_FDCWD, t.workspace_file.encode(), arguments, len(arguments), 0)
     return "set them"
+
+
+@attack
+def flags_by_an_open_descriptor(t: Targets) -> str | None:
+    """chattr(1): a descriptor for reading is enough."""
+    fd = os.open(t.workspace_file_2, os.O_RDONLY)
+    fcntl.ioctl(fd, FS_IOC_SETFLAGS, fcntl.ioctl(fd, FS_IOC_GETFLAGS, bytes(8)))
+    return "set them"
+
+
+@attack
+def seal_by_verity(t: Targets) -> str | None:
+    """fs-verity, which nobody can undo; most file systems have none."""
+    fd = os.open(t.workspace_file_2, os.O_RDONLY)
+    fcntl.ioctl(fd, FS_IOC_ENABLE_VERITY, struct.pack("=IIIIQIIQ", 1, 1, 4096, 0, 0, 0, 0, 0).ljust(128, b"\0"))
+    return "sealed it"
 
 
 @attack
