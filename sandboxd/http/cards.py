@@ -52,7 +52,10 @@ class Cards:
         told = {
             "isolation": found.isolation,
             "workspace": found.shown,
-            "adapters": [{"adapter": adapter, "modes": list(modes)} for adapter, modes in found.adapters],
+            "adapters": [
+                {"adapter": adapter, "modes": list(modes), "isolation": found.levels.get(adapter, found.isolation)}
+                for adapter, modes in found.adapters
+            ],
             "limits": dict(self.limits),
         }
         return self._make(host, instance, version, asked, told)
@@ -76,6 +79,9 @@ class Cards:
             extended_card=promised.extended_card,
             required_extensions=promised.required_extensions,
             is_merged=self.is_merged,
+            unconfined=frozenset(
+                adapter for adapter, _ in found.adapters if found.levels.get(adapter, found.isolation) == "none"
+            ),
             host=told,
             output_modes=MEDIA_TYPES,
         )
