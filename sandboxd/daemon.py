@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
@@ -42,12 +43,14 @@ from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
-from sandboxd.live.supervisor import STOP_S, Supervisor
+from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.operations.outbox import Outbox
+from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
+from sandboxd.runner import linux
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
 from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
 from sandboxd.schemas.evaluate import misuse
@@ -59,7 +62,10 @@ from sandboxd.store.sqlite import open_store
 from sandboxd.targets import Targets
 
 STORE_NAME: Final = "sandboxd.sqlite3"
+SCRATCH_NAME: Final = "scratch"  # temporary folders of runs at `standard`
 PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
+
+LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has add up to some 35 s
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -68,30 +74,39 @@ EXIT_CONFIG: Final = 78  # EX_CONFIG (sysexits.h): systemd need not try again
 _log = logs.logger(__name__)
 
 
+class Unrecorded(Exception):
+    """The daemon stopped, and the store did not take the ends of all tasks."""
+
+
 class SpawnerDied(Exception):
     """The spawner died; the daemon ends, and whoever started it starts both anew."""
 
 
-_EXPECTED: Final = (LoadError, StoreUnavailable, SpawnerUnavailable, CannotListen, SpawnerDied, OSError)
+_EXPECTED: Final = (LoadError, StoreUnavailable, SpawnerUnavailable, CannotListen, SpawnerDied, Unrecorded, OSError)
 
 
 @asynccontextmanager
 async def open_host(config: Config) -> AsyncIterator[Host]:
     """The engine without doors. At the end of the block every run is over and on record.
 
-    Raises `LoadError` (a pack or policy), `StoreUnavailable`, `SpawnerUnavailable`.
+    Raises `LoadError` (a pack or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did
+    not take it.
     """
     detectors = load_detectors()
     policies = _check_policies(config, detectors)
     clock = SystemClock()
+    unrecorded: Sequence[str] = ()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
         feed = Feed(store)
         stack.callback(feed.close)
+        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
+        if spawner.swept:
+            _log.warning("ended runs that a dead daemon and its spawner left", cgroups=spawner.swept)
+        # After the sweep: what is told to have ended must not be running still.
         if found := await recover(feed, clock.now(), lambda: str(uuid.uuid4())):
             _log.warning("resolved tasks that a dead daemon left", tasks=found)
-        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
-        adapters = await spawner.adapters()
+        adapters, levels = await spawner.adapters(), spawner.levels
         judge = await stack.enter_async_context(open_judge())
         if any(policy.prompts.schema is not None for policy in policies):
             judge.warm_nowait()
@@ -106,7 +121,9 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
             stop_grace_s=config.limits.stop_grace_s,
         )
         instances = {
-            instance.id: Instance(instance.id, instance.shown, adapters.get(instance.id, ()), config.isolation)
+            instance.id: Instance(
+                instance.id, instance.shown, adapters.get(instance.id, ()), config.isolation.level, levels.get(instance.id, {})
+            )
             for instance in config.instances
         }
         try:
@@ -124,9 +141,12 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
                 outbox=Outbox(Targets(config.push.allow)) if config.push.enabled else None,
             )
         finally:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
-                await supervisor.stop()
+            with trio.CancelScope(shield=True):  # bounded: `STOP_S`
+                unrecorded = await supervisor.stop()
             nursery.cancel_scope.cancel()
+    if unrecorded:
+        why = "the store did not take them; the next start records them as `daemon-died`"
+        raise Unrecorded(f"cannot put the ends of {len(unrecorded)} tasks on record: {why}")
 
 
 def main(config_path: Path | None = None) -> int:
@@ -137,6 +157,7 @@ def main(config_path: Path | None = None) -> int:
         config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
         trio.run(_serve, config)
     except BaseException as error:
@@ -174,7 +195,7 @@ async def _serve(config: Config) -> None:
             )
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors)
-                nursery.start_soon(_watch_spawner, host)
+                nursery.start_soon(_watch_spawner, host, doors)
                 nursery.start_soon(keep_house, host, config.retention)
                 if host.outbox is not None:
                     link = Link(tuple(str(network) for network in config.push.allow))
@@ -182,15 +203,28 @@ async def _serve(config: Config) -> None:
                     nursery.start_soon(stack.enter_context(_couriers(config, gate)), link)
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
+                _warn_of_isolation(host)
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
-                    isolation=config.isolation,
+                    isolation=config.isolation.level,
                     cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
                 )
                 await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
+                if not host.spawner.is_alive:
+                    raise SpawnerDied("cannot go on: the spawner died, and every run with it")
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
+
+
+def _warn_of_isolation(host: Host) -> None:
+    """What an operator must not learn from an accident: what runs unconfined, and what cannot run here at all."""
+    for instance in host.instances.values():
+        for adapter, level in instance.levels.items():
+            if level == "none":
+                _log.warning("runs WITHOUT ISOLATION, with all rights of this user", instance=instance.id, adapter=adapter)
+            elif level not in LEVELS:
+                _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
 
 
 def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener]) -> Cards:
@@ -232,16 +266,28 @@ async def _stop_on_signal(host: Host, doors: Doors) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             _log.info("stopping", signal=signal.Signals(number).name)
-            with trio.move_on_after(STOP_S):
-                await host.supervisor.stop()
+            _exit_in_the_end()
+            await host.supervisor.stop()
             doors.closing.set()
 
 
-async def _watch_spawner(host: Host) -> None:
+def _exit_in_the_end() -> None:
+    """Everything that a stop waits for has a bound but the disk: a thread that hangs in a write never comes back."""
+
+    def exit_now() -> None:
+        os.write(2, f"error: cannot stop within {LAST_RESORT_S:g} s: exiting as it is\n".encode())
+        os._exit(EXIT_FAILED)
+
+    timer = threading.Timer(LAST_RESORT_S, exit_now)
+    timer.daemon = True
+    timer.start()
+
+
+async def _watch_spawner(host: Host, doors: Doors) -> None:
     await host.spawner.wait_died()
-    with trio.move_on_after(STOP_S):
-        await host.supervisor.stop()  # every run has ended already: this waits for their records
-    raise SpawnerDied("cannot go on: the spawner died, and every run with it")
+    _log.error("Cannot go on: the spawner died, and every run with it")
+    await host.supervisor.stop()  # every run has ended already: this waits for their records, and has its own bound
+    doors.closing.set()  # as for any other end: who waits for an answer gets one
 
 
 def _listeners(config: Config, settings: DoorSettings, stack: ExitStack) -> Iterable[Listener]:
@@ -265,7 +311,15 @@ def _spawner_setup(config: Config) -> SpawnerSetup:
         InstanceSetup(instance.id, str(instance.root), instance.shown, tuple(map(str, instance.policies)))
         for instance in config.instances
     )
-    return SpawnerSetup(instances, dict(config.programs), config.isolation)
+    isolation = config.isolation
+    return SpawnerSetup(
+        instances,
+        dict(config.programs),
+        isolation.level,
+        read=tuple(map(str, isolation.read)),
+        bubblewrap=str(isolation.bubblewrap),
+        scratch=str(config.state_dir / SCRATCH_NAME),
+    )
 
 
 def _check_policies(config: Config, detectors: Mapping[str, Pack]) -> Sequence[Policy]:

@@ -2,7 +2,9 @@
 
 A2A 1.0 §4.4 and §8. A merged card can also be read by clients of A2A 0.3: beside 1.0's fields stand 0.3's top-level ones, and
 the interfaces of both versions. A strict one is 1.0 and nothing else. Every interface's URL is the instance's base URL: doors
-of both versions answer there, and clients that append `/v1/…` to what an HTTP+JSON interface names get to a path that is.
+of both versions answer there, and clients that append `/v1/…` to what an HTTP+JSON interface names get to a path that is. Only
+in `additionalInterfaces`, which nobody but 0.3's SDKs goes by, HTTP+JSON has a URL of its own: they say nothing in a plain
+`GET /v1/tasks/{id}` by which it could be told from one of the `messages:send` dialect's.
 
 The card is public, so it names no path, no policy and no program; adapter-command/v1 is on it only where a policy allows
 anything, and a security scheme only where it is in force. The extended card, for callers that are known, also tells what the
@@ -28,13 +30,15 @@ from sandboxd.a2a.extensions import (
 from sandboxd.a2a.jsontext import canonical_json
 
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # preferred first
+UNCONFINED: Final = "It runs WITHOUT ISOLATION, with all rights of the daemon's user."
+OWN_03: Final = "/0.3"  # below an instance's base URL: A2A 0.3 over HTTP+JSON, whatever else is said
 
 
 @attrs.frozen
 class CardFacts:
     """What differs between cards. `url` is the instance's base URL; `commands` the (adapter, mode) pairs that are allowed.
 
-    `host`: what an extended card tells beyond the public one.
+    `unconfined`: the adapters whose commands run without isolation. `host`: what an extended card tells beyond the public one.
     """
 
     instance: str
@@ -47,8 +51,10 @@ class CardFacts:
     extended_card: bool = False
     required_extensions: tuple[str, ...] = ()
     input_modes: tuple[str, ...] = ("text/plain", "application/json")
+    output_modes: tuple[str, ...] = ("text/plain",)
     needs_certificate: bool = False
     is_merged: bool = False
+    unconfined: frozenset[str] = frozenset()
     host: Mapping[str, Any] | None = None
 
 
@@ -71,8 +77,8 @@ def agent_card(facts: CardFacts) -> dict[str, Any]:
             "extensions": [*_extensions(facts.commands), *_required(facts.required_extensions)],
         },
         "defaultInputModes": list(facts.input_modes),
-        "defaultOutputModes": ["text/plain", "application/json"],
-        "skills": _skills(facts.commands),
+        "defaultOutputModes": list(facts.output_modes),
+        "skills": _skills(facts.commands, facts.unconfined),
     }
     if facts.host is not None:
         card["capabilities"]["extensions"].append(_host_facts(facts.host))
@@ -85,7 +91,10 @@ def agent_card(facts: CardFacts) -> dict[str, Any]:
             "protocolVersion": "0.3.0",
             "url": url,
             "preferredTransport": BINDINGS[0],
-            "additionalInterfaces": [{"url": url, "transport": binding} for binding in BINDINGS],
+            "additionalInterfaces": [
+                {"url": url, "transport": BINDINGS[0]},
+                {"url": url + OWN_03, "transport": BINDINGS[1]},
+            ],
             "supportsAuthenticatedExtendedCard": facts.extended_card,
         }
         if schemes:
@@ -153,7 +162,7 @@ def _required(uris: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{"uri": uri, "description": why, "required": True} for uri in uris]
 
 
-def _skills(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
+def _skills(commands: tuple[tuple[str, str], ...], unconfined: frozenset[str]) -> list[dict[str, Any]]:
     echo = {
         "id": "echo",
         "name": "Echo",
@@ -164,7 +173,8 @@ def _skills(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
         {
             "id": f"{adapter}.{mode}",
             "name": f"{adapter} {mode}",
-            "description": f"Runs the `{adapter}` adapter command in `{mode}` mode; may ask a person.",
+            "description": f"Runs the `{adapter}` adapter command in `{mode}` mode; may ask a person."
+            + (f" {UNCONFINED}" if adapter in unconfined else ""),
             "tags": ["adapter-command", mode],
         }
         for adapter, mode in commands

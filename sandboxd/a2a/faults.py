@@ -78,6 +78,10 @@ class Row:
     dialect: Dialect
 
 
+# HTTP statuses of A2A 0.3 where they are others than 1.0's. Its specification names none; these are what the server of the
+# Python SDK 0.3.26 sends. (But for InvalidParams, where that says 422: hitl-prompt/v1 gives 422 a meaning of its own.)
+_STATUS_03: Final[dict[int, int]] = {-32002: 409, -32003: 501, -32004: 501, -32005: 415, -32007: 404}
+
 # Codes beside those of JSON-RPC and A2A: -32010 … -32012 are hitl-prompt/v1's, -32422 is idempotency/v1's,
 # -32029 is the reference's for quotas.
 TABLE: Final[dict[type[Refusal], Row]] = {
@@ -252,6 +256,7 @@ def to_rest_03(refusal: Refusal) -> tuple[int, dict[str, Any]]:
     """The same for A2A 0.3 over HTTP+JSON: its SDKs look for `type` and `message` at the top, newer ones for `error`."""
     status, body = to_rest(refusal)
     row = _row(refusal)
+    status = body["error"]["code"] = _STATUS_03.get(row.rpc.code, status)
     name = row.rpc.message if isinstance(refusal, _HITL) else _SDK_NAMES.get(row.rpc.code, "InternalError")
     return status, {"type": name, "message": explain(refusal), **body}
 

@@ -164,7 +164,7 @@ def _wait_end(daemon: Daemon, task: TaskFacts, wait_s: float) -> TaskFacts:
     until = time.monotonic() + wait_s
     while not task.has_ended and time.monotonic() < until:
         time.sleep(min(_POLL_S, max(until - time.monotonic(), 0)))
-        task = task_facts(daemon.task(task.id))
+        task = task_facts(daemon.task(task.id, what=f"wait for task `{task.id}`"))
     return task
 
 

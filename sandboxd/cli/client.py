@@ -74,12 +74,14 @@ class Daemon:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._http.close()
 
-    def task(self, task_id: str) -> Mapping[str, Any]:
-        """The task, by its whole id."""
-        return self._ask(f"show task `{task_id}`", "GET", f"/tasks/{_segment(task_id)}")
+    def task(self, task_id: str, *, what: str = "") -> Mapping[str, Any]:
+        """The task, by its whole id. `what`: what it is for."""
+        return self._ask(what or f"show task `{task_id}`", "GET", f"/tasks/{_segment(task_id)}")
 
-    def tasks(self, *, state: str = "", limit: int = 1000, history: bool = False) -> list[Mapping[str, Any]]:
-        """Up to `limit` tasks, newest change first, page by page. `state`: the wire's spelling."""
+    def tasks(
+        self, *, state: str = "", limit: int = 1000, history: bool = False, what: str = "list tasks"
+    ) -> list[Mapping[str, Any]]:
+        """Up to `limit` tasks, newest change first, page by page. `state`: the wire's spelling; `what`: what they are for."""
         found: list[Mapping[str, Any]] = []
         token = ""
         while len(found) < limit:
@@ -87,7 +89,7 @@ class Daemon:
             query |= {"status": state} if state else {}
             query |= {"pageToken": token} if token else {}
             query |= {} if history else {"historyLength": "0"}
-            page = self._ask("list tasks", "GET", "/tasks", query=query)
+            page = self._ask(what, "GET", "/tasks", query=query)
             found += [task for task in page.get("tasks", []) if isinstance(task, Mapping)]
             token = str(page.get("nextPageToken", ""))
             if not token:

@@ -20,32 +20,34 @@ _UUID_CHARS: Final = 36
 _SEARCHED: Final = 1000  # tasks, newest first, among which the beginning of an id is looked for
 
 
-def find_task(daemon: Daemon, given: str) -> TaskFacts:
-    """The task that `given` names, by its whole id or by a beginning that only it has."""
+def find_task(daemon: Daemon, given: str, *, to: str) -> TaskFacts:
+    """The task that `given` names, by its whole id or by a beginning that only it has. `to`: what is to be done with it."""
+    what = f"{to} task `{given}`"
     if len(given) == _UUID_CHARS:
-        return task_facts(daemon.task(given))
-    tasks = [task_facts(task) for task in daemon.tasks(limit=_SEARCHED)]
+        return task_facts(daemon.task(given, what=what))
+    tasks = [task_facts(task) for task in daemon.tasks(limit=_SEARCHED, what=what)]
     fitting = [task for task in tasks if task.id.startswith(given)]
     found = _only(fitting, f"task id `{given}`", lambda task: Problem(task.id, f"{task.state} {task.summary}".strip()))
     if found is None:
         raise Failure(f"cannot find task `{given}`: no task's id begins so", Exit.NOT_FOUND, hint="see `sandboxd tasks list`")
-    return task_facts(daemon.task(found.id))
+    return task_facts(daemon.task(found.id, what=what))
 
 
-def open_questions(daemon: Daemon) -> list[Question]:
+def open_questions(daemon: Daemon, *, what: str = "list open questions") -> list[Question]:
     """Every question that waits for an answer, the one with the least time left first."""
-    waiting = [task_facts(task) for task in daemon.tasks(state=wire_state("input-required"))]
+    waiting = [task_facts(task) for task in daemon.tasks(state=wire_state("input-required"), what=what)]
     questions = [task.question for task in waiting if task.question is not None]
     return sorted(questions, key=lambda question: (question.deadline is None, question.deadline or question.asked_at))
 
 
 def find_question(daemon: Daemon, given: str) -> Question:
     """The open question that `given` names; `Failure` says what became of it when it is no longer open."""
-    fitting = [it for it in open_questions(daemon) if it.prompt_id.startswith(given) or it.task_id.startswith(given)]
+    what = f"answer `{given}`"
+    fitting = [it for it in open_questions(daemon, what=what) if it.prompt_id.startswith(given) or it.task_id.startswith(given)]
     question = _only(fitting, f"id `{given}`", lambda it: Problem(it.prompt_id, f"task {it.task_id}: {it.text}"))
     if question is not None:
         return question
-    raise _not_open(daemon.tasks(limit=_SEARCHED, history=True), given)
+    raise _not_open(daemon.tasks(limit=_SEARCHED, history=True, what=what), given)
 
 
 def _not_open(tasks: Iterable[Mapping[str, Any]], given: str) -> Failure:

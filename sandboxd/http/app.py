@@ -16,6 +16,7 @@ from quart_trio import QuartTrio
 from werkzeug.routing import BaseConverter
 
 from sandboxd.a2a import versions
+from sandboxd.a2a.card import OWN_03
 from sandboxd.a2a.extensions import activated
 from sandboxd.a2a.jsonrpc import CallId, id_of
 from sandboxd.a2a.versions import Version
@@ -61,15 +62,18 @@ def routes() -> tuple[Route, ...]:
         Route("POST", "/v1/rpc", jsonrpc.call, KNOWN, OLD),
         *_a2a("", BOTH),
         *_a2a("/v1", OLD),
+        *_a2a(OWN_03, OLD),
+        *_a2a(f"{OWN_03}/v1", OLD),
         *_a2a("/<tenant:tenant>", NEW),  # a2a.proto: a client copies it from the card; ours names none, and any is taken
         Route("GET", "/v1/card", rest.extended_card, KNOWN, OLD),
+        Route("GET", f"{OWN_03}/v1/card", rest.extended_card, KNOWN, OLD),
         Route("GET", "/.well-known/agent-card.json", card_routes.agent_card, OPEN),
         Route("GET", "/.well-known/agent.json", card_routes.old_agent_card, OPEN),
         Route("GET", "/.well-known/jwks.json", card_routes.jwks, OPEN),
         Route("GET", "/schemas/<path:name>", card_routes.schema, OPEN),
         *(
             Route(methods, f"{under}{path}", handler, KNOWN, speaks)
-            for under in ("", "/v1")
+            for under in ("", "/v1", f"{OWN_03}/v1")
             for methods, path, handler, speaks in (
                 ("POST", "/messages:send", compat.send_message, OLD),
                 ("POST", "/messages:stream", rest.stream_message, OLD),
@@ -159,7 +163,8 @@ class _Tenant(BaseConverter):
     """The first segment of a path with a tenant: any that begins no path of ours."""
 
     regex = (
-        r"(?!(?:agents|tasks|rpc|v1|metrics|audit|push|schemas|healthz|readyz|extendedAgentCard)/)(?!\.well-known/)[^/:]{1,256}"
+        r"(?!(?:agents|tasks|rpc|v1|0\.3|metrics|audit|push|schemas|healthz|readyz|extendedAgentCard|\.well-known)/)"
+        r"[^/:]{1,256}"
     )
 
 

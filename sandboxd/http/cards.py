@@ -19,6 +19,7 @@ from sandboxd.http.auth import Peer
 from sandboxd.http.card_keys import CardKeys
 from sandboxd.http.listeners import Listener, is_loopback
 from sandboxd.operations.host import Host
+from sandboxd.tasks.output import JSON, MEDIA_TYPES
 
 _NOWHERE: Final = "http://localhost"  # a host with a Unix socket alone has no URL; its clients write this one
 
@@ -51,7 +52,10 @@ class Cards:
         told = {
             "isolation": found.isolation,
             "workspace": found.shown,
-            "adapters": [{"adapter": adapter, "modes": list(modes)} for adapter, modes in found.adapters],
+            "adapters": [
+                {"adapter": adapter, "modes": list(modes), "isolation": found.levels.get(adapter, found.isolation)}
+                for adapter, modes in found.adapters
+            ],
             "limits": dict(self.limits),
         }
         return self._make(host, instance, version, asked, told)
@@ -75,10 +79,14 @@ class Cards:
             extended_card=promised.extended_card,
             required_extensions=promised.required_extensions,
             is_merged=self.is_merged,
+            unconfined=frozenset(
+                adapter for adapter, _ in found.adapters if found.levels.get(adapter, found.isolation) == "none"
+            ),
             host=told,
+            output_modes=MEDIA_TYPES,
         )
         if host.plays_scripts:
-            facts = attrs.evolve(facts, input_modes=("*/*",))
+            facts = attrs.evolve(facts, input_modes=("*/*",), output_modes=(*MEDIA_TYPES, JSON))
         spelled = card.agent_card(facts)
         return self.keys.signed(spelled, url + JWKS_PATH) if self.keys else spelled
 

@@ -10,8 +10,8 @@ and refusals are spelled:
 
 The last two share paths (`/v1/tasks/{id}`) and clients of both leave the version out, so the headers tell them apart: the
 dialect's clients name extensions by `A2A-Extensions`, 0.3's own by `X-A2A-Extensions` or by saying `A2A-Version: 0.3`. Who
-says nothing at all is the dialect's, which lives below `/agents/{instance}`, unless it asks below `/v1/` of the root, or for a
-`:verb`, as 0.3's SDKs do.
+says nothing at all is told apart by the URL: below `OWN_03`, which the card gives 0.3's SDKs for their HTTP+JSON, below `/v1/`
+of the root, and with a `:verb`, it is 0.3's own; else it is the dialect's, which lives below `/agents/{instance}`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Final, Literal, Protocol
 import attrs
 
 from sandboxd.a2a import dialect, v03, v03proto, v10, versions
+from sandboxd.a2a.card import OWN_03
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import VersionNotSupported
@@ -86,8 +87,10 @@ def _manner(path: str, version: Version, headers: Headers) -> Manner:
         return "rpc"
     if steps[0] in _HOST_PATHS:
         return "rest"
-    is_pinned = steps[0] == "v1"  # whatever was said: only 0.3 is spoken there
-    steps = (steps[1:] or [""]) if is_pinned else steps
+    is_own = steps[0] == OWN_03.strip("/")
+    steps = (steps[1:] or [""]) if is_own else steps
+    is_pinned = is_own or steps[0] == "v1"  # whatever was said: only 0.3 is spoken there
+    steps = (steps[1:] or [""]) if steps[0] == "v1" else steps
     if steps[0].startswith("messages:"):
         return "dialect"
     if version == "1.0" and not is_pinned:
@@ -102,4 +105,5 @@ def _manner(path: str, version: Version, headers: Headers) -> Manner:
         return "dialect"
     if any(value.strip() for value in headers.getlist(versions.HEADER)):
         return "rest03"
-    return "rest03" if is_pinned and (not path.startswith("/agents/") or ":" in steps[-1]) else "dialect"
+    is_by_url = is_own or (is_pinned and (not path.startswith("/agents/") or ":" in steps[-1]))
+    return "rest03" if is_by_url else "dialect"

@@ -88,7 +88,7 @@ class TaskRun:
                 self._process.close()
             self._finish(status)
 
-    def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
+    def foreign_schema_nowait(self, prompt_id: str) -> Mapping[str, Any] | None:
         """See `Questions.foreign_schema`."""
         return self._questions.foreign_schema(prompt_id) if self._questions else None
 
@@ -257,4 +257,4 @@ def _facts(process: Process) -> Mapping[str, Any]:
         "terminal": plan.terminal,
         "timeout_s": plan.limits.timeout_s,
         "digests": dict(process.digests),
-    }
+    } | ({"isolation_notes": list(plan.isolation_notes)} if plan.isolation_notes else {})

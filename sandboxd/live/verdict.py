@@ -59,6 +59,8 @@ def _verdict(status: ExitStatus, ending: Ending | None, timeout_s: int) -> tuple
         return ending.reason, "infrastructure", texts[ending.reason]
     if status.spawner_died:
         return "spawner-died", "infrastructure", "The process that starts commands died, and this command with it."
+    if status.oom:
+        return "oom", "infrastructure", "The command was ended by the kernel: there was not enough memory for it."
     if status.signal is not None:
         return "signal", "infrastructure", f"The command was ended by {status.signal}, which the daemon did not send."
     if status.code == 0:

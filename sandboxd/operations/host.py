@@ -21,12 +21,17 @@ from sandboxd.tasks.view import TaskView
 
 @attrs.frozen
 class Instance:
-    """A configured workspace; `adapters` is what its active policies allow: (adapter, modes), empty when nothing."""
+    """A configured workspace; `adapters` is what its active policies allow: (adapter, modes), empty when nothing.
+
+    `isolation` is the level that every task there gets at least, `levels` for each adapter the one that this host keeps for it,
+    or why it keeps none.
+    """
 
     id: str
     shown: str
     adapters: tuple[tuple[str, tuple[str, ...]], ...]
     isolation: str
+    levels: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -42,7 +47,8 @@ class Caller:
     """Who asks (an authenticated principal), which extensions this one request activated, and what the principal may do.
 
     `door` is where the request came in (`unix`, `tcp`; empty: in this process), for the record. `earlier`: this message was
-    acted on already, so it is to be told what came of that, and nothing else is to happen.
+    acted on already, so it is to be told what came of that, and nothing else is to happen. `modes`: the media types that this
+    one request says it takes, empty: it does not say.
     """
 
     principal: str
@@ -50,6 +56,7 @@ class Caller:
     grants: Grants = NOTHING
     door: str = ""
     earlier: Earlier | None = None
+    modes: tuple[str, ...] = ()
 
     def need(self, scope: Scope, instance: str, wish: str) -> None:
         """`Forbidden` unless this caller may do that there; ask before anything is looked up."""

@@ -1,6 +1,7 @@
 """What of a task does this caller see?
 
-The prompt envelope is shown to requests that activated hitl-prompt/v1 and to nobody else (MUST NOT emit).
+The prompt envelope is shown to requests that activated hitl-prompt/v1 and to nobody else (MUST NOT emit). Output is spelled in
+the media types that the request takes (`tasks.output`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ async def task(
             (artifact, await host.store.read(view.task_id, artifact.artifact_id, 0, artifact.size))
             for artifact in view.artifacts
         ]
-        artifacts = tuple(artifact_of(artifact, data) for artifact, data in kept)
+        artifacts = tuple(artifact_of(artifact, data, caller.modes) for artifact, data in kept)
     history = tuple(_message(caller, message) for message in shown.history) if shown.history is not None else None
     return attrs.evolve(shown, artifacts=artifacts, history=history, status=_status(caller, shown.status))
 
@@ -35,7 +36,7 @@ async def task(
 def update(caller: Caller, view: TaskView, stored: StoredEvent) -> TaskNews:
     """The news of one event; `view` is the task right after it."""
     if isinstance(stored.event, Wrote):
-        return artifact_update(view, stored.event, stored.chunk)
+        return artifact_update(view, stored.event, stored.chunk, caller.modes)
     news: StatusUpdate = status_update(view)
     return attrs.evolve(news, status=_status(caller, news.status))
 

@@ -43,6 +43,7 @@ async def send(host: Host, caller: Caller, instance: str, request: SendRequest, 
     if isinstance(view, Message):
         return view
     view = await until(host, view, started=not wait or request.return_immediately)
+    caller = attrs.evolve(caller, modes=request.accepted_output_modes)
     return await render.task(host, caller, view, history_length=request.history_length)
 
 
@@ -52,7 +53,8 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
     view = await _accept(host, caller, instance, request)
     if isinstance(view, Message):
         return OneMessage(view)
-    return TaskStream(host, caller, view, ends_at_interruption=True)
+    caller = attrs.evolve(caller, modes=request.accepted_output_modes)
+    return TaskStream(host, caller, view, ends_at_interruption=True, history_length=request.history_length)
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
@@ -131,6 +133,9 @@ async def _take_again(host: Host, caller: Caller, instance: str, message: Messag
     if attrs.evolve(message, context_id=view.context_id) in view.history:
         return view
     _check_not_ended(view)
+    if view.prompt is not None and not view.prompt.is_open:
+        expired = "cannot take the message: the task waits for an answer, but its prompt has expired and takes none any more"
+        raise UnsupportedOperation(expired, facts={"taskId": view.task_id, "promptId": view.prompt.prompt_id})
     if view.state is not None and view.state.is_interrupted:
         at = f"message.metadata.{HITL_RESPONSE_FOR}"
         why = Problem(at, "required: the task waits for an answer; it is {prompt_id, payload}, as hitl-prompt/v1 says")

@@ -68,13 +68,25 @@ class OneMessage:
 
 
 class TaskStream:
-    """An async context manager and iterator of `StreamEvent`s. Closing it touches nothing but this stream."""
+    """An async context manager and iterator of `StreamEvent`s. Closing it touches nothing but this stream.
 
-    def __init__(self, host: Host, caller: Caller, view: TaskView, *, ends_at_interruption: bool) -> None:
+    `history_length` is that of the Task which a stream begins with (A2A 1.0 §3.2.4); None: all.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        caller: Caller,
+        view: TaskView,
+        *,
+        ends_at_interruption: bool,
+        history_length: int | None = None,
+    ) -> None:
         self._host = host
         self._caller = caller
         self._view = view
         self._ends_at_interruption = ends_at_interruption
+        self._history_length = history_length
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> AsyncIterator[StreamEvent]:
@@ -89,7 +101,8 @@ class TaskStream:
 
     async def _follow(self, events: AsyncIterator[StoredEvent]) -> AsyncGenerator[StreamEvent, None]:
         view = self._view
-        yield StreamEvent(view.seq, await render.task(self._host, self._caller, view))
+        task = await render.task(self._host, self._caller, view, history_length=self._history_length)
+        yield StreamEvent(view.seq, task)
         if self._is_over(view):
             return
         async for stored in events:

@@ -17,6 +17,7 @@ from sandboxd.policy.adapter import MESSAGE_VARIABLE, MODES, TIMEOUT_DEFAULT_S, 
 from sandboxd.policy.decide import LEVELS, Subject, decide
 from sandboxd.policy.exec_text import shown, unfit
 from sandboxd.policy.model import (
+    TMP_BYTES,
     Denied,
     Example,
     Hole,
@@ -121,7 +122,7 @@ def _check_example(policy: Policy, example: Example) -> str | None:
         timeout_s=example.timeout_s,
     )
     programs = {policy.program: "/usr/bin/true"}  # whether the host has it is the config's business, not the example's
-    subject = Subject("example", "example", "example", "", _TRIAL_ROOT, _TRIAL_ROOT, programs, LEVELS[-1])
+    subject = Subject("example", "example", "example", "", _TRIAL_ROOT, _TRIAL_ROOT, programs, LEVELS[0])
     decision = decide([policy], command, subject)
     reasons = decision.reasons if isinstance(decision, Denied) else ()
     told = "; ".join(f"{reason} ({reason.field}: {reason.keyword})" for reason in reasons)
@@ -278,6 +279,7 @@ def _read_limits(table: Table) -> tuple[Limits, int]:
         open_files=table.number("open-files", standard.open_files, least=16, most=1_048_576),
         memory_bytes=table.size("memory", 1, least_bytes=1024**2) if table.has("memory") else standard.memory_bytes,
         processes=table.number("processes", 1, most=4_194_304) if table.has("processes") else standard.processes,
+        cpu_percent=table.number("cpu-percent", 1, most=100_000) if table.has("cpu-percent") else standard.cpu_percent,
     )
     table.close()
     return limits, most_s
@@ -328,8 +330,9 @@ def _read_isolation(table: Table) -> IsolationRules:
     for folder in writable or ():
         if folder != "." and (why := not_plain(folder)):
             table.problem("writable", f"the folder {shown(folder)} {why}")
+    tmp_bytes = table.size("tmp", TMP_BYTES, least_bytes=4096)
     table.close()
-    return IsolationRules(level, network, writable)
+    return IsolationRules(level, network, writable, tmp_bytes)
 
 
 def _read_example(table: Table, holes: Mapping[str, Hole]) -> Example:

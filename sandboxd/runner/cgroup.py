@@ -1,19 +1,25 @@
 """Where can a run have a cgroup of its own, and how does all of it end there?
 
 With one, `cgroup.kill` (Linux 5.14) ends every process of a run at once, however often it forked, whatever session it is in
-and whatever it ignores; a fork cannot outrun it. No controller is needed; those for memory and pids are used where the
+and whatever it ignores; a fork cannot outrun it. No controller is needed; those for memory, pids and cpu are used where the
 operator's delegation has them. A spawner makes one directory for itself, and in it one for each run, so whoever survives the
 spawner can end all of its runs with one write.
 
 At isolation level `none` a run has the daemon's user id, and with it the right to move itself into another cgroup of the
 delegated tree; `tree` sweeps after such processes. The other levels take that right away.
+
+A spawner holds a lock (flock(2)) on its directory for as long as it lives. A directory that nobody holds was left by one that
+was killed together with its daemon, and whoever comes next ends what is in it and removes it (`sweep`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -22,7 +28,13 @@ import attrs
 
 _KILL: Final = "cgroup.kill"
 _PROCS: Final = "cgroup.procs"
+_SWAP: Final = "memory.swap.max"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+_BASE: Final = re.compile(r"sandboxd-[0-9a-f]{12}")
+_TRIES: Final = 8  # each lost to somebody who swept just then
+_SWEEP_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms; what is left after this hangs in the kernel
+_TICK_S: Final = 0.005
+_held: list[int] = []  # the locks of this process, never given back: they end with it
 
 
 @attrs.frozen
@@ -33,15 +45,14 @@ class NoCgroup:
 
 
 def make_base(named: str | None) -> Path | NoCgroup:
-    """A fresh directory for one spawner, proved to work: a child of this process has entered it."""
-    parent = Path(named) if named is not None else _own()
+    """A fresh directory for one spawner, held by this process and proved to work: a child of it has entered it."""
+    parent = Path(named) if named is not None else own()
     if isinstance(parent, NoCgroup):
         return parent
     if not (parent / _PROCS).is_file():
         return NoCgroup(f"`{parent}` is no cgroup2 directory")
-    base = parent / f"sandboxd-{os.urandom(6).hex()}"
     try:
-        base.mkdir(0o755)
+        base = _make_held(parent)
     except OSError as error:
         return NoCgroup(f"cannot make a cgroup in `{parent}`: {_text(error)}")
     why = _try_to_enter(base)
@@ -51,10 +62,29 @@ def make_base(named: str | None) -> Path | NoCgroup:
     return NoCgroup(why)
 
 
+def sweep(named: str | None) -> int:
+    """End and remove what spawners left that were killed with their daemons; how many directories. Blocks up to 2 s."""
+    parent = Path(named) if named is not None else own()
+    if isinstance(parent, NoCgroup) or not (parent / _PROCS).is_file():
+        return 0
+    found = 0
+    deadline = time.monotonic() + _SWEEP_S
+    for path in parent.iterdir():
+        lock = _lock(path) if _BASE.fullmatch(path.name) else None
+        if lock is None:
+            continue
+        found += 1
+        kill(path)
+        while not remove(path) and time.monotonic() < deadline:
+            time.sleep(_TICK_S)
+        os.close(lock)  # not before it is gone: its maker may only just have made it, and takes another then
+    return found
+
+
 def use_controllers(base: Path) -> frozenset[str]:
-    """Turn on for the runs below `base` what is delegated of the controllers for memory and pids; those that are on."""
+    """Turn on for the runs below `base` what is delegated of the controllers for memory, pids and cpu; those that are on."""
     on = set()
-    for name in ("memory", "pids"):
+    for name in ("memory", "pids", "cpu"):
         with contextlib.suppress(OSError):
             (base / "cgroup.subtree_control").write_text(f"+{name}")
             on.add(name)
@@ -71,7 +101,8 @@ def make_run(base: Path, task_id: str, files: Mapping[str, str]) -> Path:
         except FileExistsError:
             continue
         for file, text in files.items():
-            (path / file).write_text(text)
+            if file != _SWAP or (path / file).exists():  # a kernel that does not account for swap has no such file
+                (path / file).write_text(text)
         return path
     raise OSError(f"cannot make a cgroup for {name}: too many have that name")
 
@@ -96,6 +127,16 @@ def pids(path: Path) -> set[int]:
     return found
 
 
+def oom_kills(path: Path) -> int:
+    """How many of its processes the kernel ended for want of memory (memory.events of cgroups(7)); 0 where nobody counts."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in (path / "memory.events").read_text().splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill":
+                return int(count)
+    return 0
+
+
 def remove(path: Path) -> bool:
     """Remove the directory and those that a run has made in it; False when something is in there still (EBUSY)."""
     for folder, _, _ in os.walk(path, topdown=False):
@@ -108,7 +149,36 @@ def remove(path: Path) -> bool:
     return True
 
 
-def _own() -> Path | NoCgroup:
+def _make_held(parent: Path) -> Path:
+    """A directory that this process holds: between its making and the lock, somebody's sweep may have taken it."""
+    for _ in range(_TRIES):
+        base = parent / f"sandboxd-{os.urandom(6).hex()}"
+        base.mkdir(0o755)
+        lock = _lock(base)
+        if lock is None:
+            continue
+        if base.is_dir():
+            _held.append(lock)
+            return base
+        os.close(lock)
+    raise OSError(errno.EBUSY, "whatever is made there is swept away")
+
+
+def _lock(base: Path) -> int | None:
+    """A descriptor that holds the directory; None: somebody else does, or it is gone, or not ours to touch."""
+    try:
+        fd = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def own() -> Path | NoCgroup:
     """The directory of the cgroup that this process is in, wherever cgroup2 is mounted (a hybrid host has it elsewhere)."""
     try:
         inside = next(

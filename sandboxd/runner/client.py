@@ -112,9 +112,13 @@ class Spawner:
         self.pid = process.pid
         self.no_cgroup: str | None = ready["no_cgroup"]  # why runs have no cgroup of their own, which `/readyz` tells
         self.cgroup = Path(ready["cgroup"]) if ready["cgroup"] else None
+        self.swept: int = ready["swept"]  # cgroups of daemons and spawners that were killed together, ended at this start
         self._adapters = {
             name: tuple((adapter, tuple(modes)) for adapter, modes in of) for name, of in ready["adapters"].items()
         }
+        self.levels: Mapping[str, Mapping[str, str]] = ready[
+            "levels"
+        ]  # instance, adapter: the level kept, or why there is none
         self._process = process
         self._sock = sock
         self._reader = reader
@@ -264,7 +268,7 @@ class Spawner:
         if "exited" in frame:
             run = self._processes.pop(frame["exited"], None)
             if run is not None:
-                run.exited(ExitStatus(frame.get("code"), frame.get("signal")))
+                run.exited(ExitStatus(frame.get("code"), frame.get("signal"), oom=frame.get("oom", False)))
             return
         result: Any = frame
         if "denied" in frame:

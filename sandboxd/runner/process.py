@@ -26,11 +26,15 @@ _log = logs.logger(__name__)
 
 @attrs.frozen
 class ExitStatus:
-    """How the leader ended: by a code, by a signal (its name), or unknown because the spawner died and the run with it."""
+    """How the leader ended: by a code, by a signal (its name), or unknown because the spawner died and the run with it.
+
+    `oom`: the signal was the kernel's, which ended the run because there was not enough memory for it.
+    """
 
     code: int | None = None
     signal: str | None = None
     spawner_died: bool = False
+    oom: bool = False
 
 
 class Control(Protocol):

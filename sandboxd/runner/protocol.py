@@ -21,6 +21,7 @@ import attrs
 from sandboxd.errors import Problem
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.model import CheckedPath, Isolation, LaunchPlan, Limits, PromptRules
+from sandboxd.runner.isolation.levels import BUBBLEWRAP
 
 # exec carries at most 6 MiB of strings (3/4 of _STK_LIM, linux/exec.c), 2 MiB with the usual 8 MiB stack. JSON needs six bytes
 # for a control character, so this holds every real environment and most silly ones.
@@ -49,13 +50,19 @@ class InstanceSetup:
 class SpawnerSetup:
     """All that the spawner is told, once, before the first request.
 
-    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there.
+    `isolation`: the level that every run gets at least. `cgroup`: a cgroup2 directory that is delegated to the daemon; None:
+    its own one, where it may write there. `read`: what runs may read of this host besides the system's own folders.
+    `bubblewrap`: its absolute path. `scratch`: a folder for the runs' temporary folders, emptied at the start; None: a fresh
+    one.
     """
 
     instances: tuple[InstanceSetup, ...]
     programs: Mapping[str, str]
     isolation: Isolation = "none"
     cgroup: str | None = None
+    read: tuple[str, ...] = ()
+    bubblewrap: str = BUBBLEWRAP
+    scratch: str | None = None
 
 
 @attrs.frozen
@@ -137,7 +144,7 @@ def to_json(value: Any) -> Any:
 def setup_from_json(frame: Mapping[str, Any]) -> SpawnerSetup:
     """The inverse of `to_json`."""
     instances = tuple(InstanceSetup(**{**one, "policies": tuple(one["policies"])}) for one in frame["instances"])
-    return SpawnerSetup(instances, dict(frame["programs"]), frame["isolation"], frame["cgroup"])
+    return SpawnerSetup(**{**frame, "instances": instances, "programs": dict(frame["programs"]), "read": tuple(frame["read"])})
 
 
 def request_from_json(frame: Mapping[str, Any]) -> RunRequest:

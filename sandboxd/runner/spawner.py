@@ -21,6 +21,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ import attrs
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Denied
 from sandboxd.runner import cgroup, limits, linux, tree
+from sandboxd.runner.confiner import Confined, Confiner
+from sandboxd.runner.isolation import selftest
+from sandboxd.runner.isolation.sandbox import Unusable
 from sandboxd.runner.launch import Launched, launch
 from sandboxd.runner.outbox import Outbox
 from sandboxd.runner.protocol import (
@@ -61,6 +65,7 @@ class _Run:
     number: int
     tree: Tree
     cgroup: Path | None
+    confined: Confined
     asked_by: list[int] = attrs.field(factory=list)  # requests that wait for its end
     end_by: float = 0.0
 
@@ -91,26 +96,27 @@ def main(socket_fd: int, daemon_pid: int) -> None:
 
 def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
     wanted = setup_from_json(setup)
-    if wanted.isolation != "none":
-        raise _Refused(f"isolation level `{wanted.isolation}` does not exist in this version, only `none` does")
     if why := linux.why_no_openat2():
         raise _Refused(why)
     linux.become_subreaper()
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a run of the same user may not look into this process
     try:
         daemon = os.pidfd_open(daemon_pid)
     except OSError as error:
         raise _Refused("the daemon is gone") from error
     if os.getppid() != daemon_pid:
         raise _Refused("the daemon is gone")
+    swept = cgroup.sweep(wanted.cgroup)
     base = cgroup.make_base(wanted.cgroup)
     controllers = frozenset[str]() if isinstance(base, cgroup.NoCgroup) else cgroup.use_controllers(base)
     try:
-        seat = Seat(wanted, controllers)
+        seat = Seat(wanted, controllers, partial(selftest.probe_for, bubblewrap=wanted.bubblewrap))
     except LoadError:
         if isinstance(base, Path):
             cgroup.remove(base)
         raise
-    return _Spawner(seat, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers)
+    confiner = Confiner(wanted, seat.host, seat.strongest)
+    return _Spawner(seat, confiner, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers, swept=swept)
 
 
 class _Spawner:
@@ -119,14 +125,17 @@ class _Spawner:
     def __init__(
         self,
         seat: Seat,
+        confiner: Confiner,
         *,
         sock: socket.socket,
         reader: FrameReader,
         daemon: int,
         base: Path | cgroup.NoCgroup,
         controllers: frozenset[str],
+        swept: int,
     ) -> None:
         self._seat = seat
+        self._confiner = confiner
         self._sock = sock
         self._reader = reader
         self._daemon = daemon
@@ -138,7 +147,8 @@ class _Spawner:
         self._look_at = 0.0
         self._pid = os.getpid()
         why = None if isinstance(base, Path) else base.why
-        self._outbox.put({"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "adapters": self._seat.adapters()})
+        ready = {"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "swept": swept}
+        self._outbox.put({**ready, "adapters": self._seat.adapters(), "levels": self._seat.levels()})
 
     def serve(self) -> None:
         """Until the daemon is gone."""
@@ -170,12 +180,15 @@ class _Spawner:
                 is_daemon_alive = self._receive()
             self._look()
             self._end_some()
+            self._confiner.tidy_some()
             is_daemon_alive = is_daemon_alive and self._daemon not in events and self._flush()
 
     def end_everything(self) -> None:
         """SIGKILL to all that is left below this process, until nothing is or nothing more can be done."""
         signal.set_wakeup_fd(-1)
         trees = [run.tree for run in self._runs.values()]
+        for run in self._runs.values():
+            self._confiner.release(run.confined)
         deadline = time.monotonic() + _LAST_END_S
         while time.monotonic() < deadline:
             if self._base is not None:
@@ -186,6 +199,7 @@ class _Spawner:
             if not left and (self._base is None or cgroup.remove(self._base)):
                 break
             time.sleep(_TICK_S)
+        self._confiner.close(deadline)
 
     def _receive(self) -> bool:
         try:
@@ -207,6 +221,8 @@ class _Spawner:
     def _timeout_ms(self) -> int | None:
         if not self._outbox.is_empty or any(run.asked_by for run in self._runs.values()):
             return int(_TICK_S * 1000)
+        if not self._confiner.is_tidy:
+            return 0
         return int(_LOOK_S * 1000) if any(run.cgroup is None for run in self._runs.values()) else None
 
     def _answer(self, frame: Frame) -> None:
@@ -246,7 +262,7 @@ class _Spawner:
                 return
             started = self._launch(admitted, frame["request"]["task_id"])
         finally:
-            os.close(admitted.folder_fd)
+            admitted.close()
         if isinstance(started, SpawnFailed):
             self._outbox.put({"re": frame["id"], "failed": [started.reason, started.message]})
             return
@@ -254,24 +270,35 @@ class _Spawner:
         self._outbox.put({**reply, "run": run.number, "pid": launched.pid}, launched.fds)
 
     def _launch(self, admitted: Admitted, task_id: str) -> tuple[_Run, Launched] | SpawnFailed:
-        plan, on = admitted.plan, self._controllers
+        plan, on, level = admitted.plan, self._controllers, admitted.plan.isolation
         path: Path | None = None
         procs: int | None = None
+        confined = Confined()
         try:
             if self._base is not None:
-                path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on))
+                path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on, level))
                 procs = cgroup.open_procs(path)
-            started = launch(plan, rlimits=limits.rlimits(plan.limits, on), folder_fd=admitted.folder_fd, cgroup_fd=procs)
-        except OSError as error:
-            started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {error.strerror or error}")
+            confined = self._confiner.prepare(admitted, cgroup_fd=procs, marker=f"{tree.MARKER}={task_id}")
+            started = launch(
+                attrs.evolve(plan, env={**confined.env, **plan.env}),
+                rlimits=limits.rlimits(plan.limits, on, level),
+                folder_fd=admitted.folder_fd,
+                cgroup_fd=procs,
+                confinement=confined.confinement,
+            )
+        except (OSError, Unusable) as error:
+            why = error.strerror or str(error) if isinstance(error, OSError) else f"cannot make its sandbox: {error}"
+            started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {why}")
         finally:
             if procs is not None:
                 os.close(procs)
         if isinstance(started, SpawnFailed):
+            self._confiner.release(confined)
             if path is not None:
                 cgroup.remove(path)
             return started
-        run = _Run(self._next_number, Tree.of(task_id, started.pid), path)
+        run = _Run(self._next_number, Tree.of(task_id, started.pid), path, confined)
+        run.tree.sessions |= confined.sessions
         self._next_number += 1
         self._runs[run.number] = run
         return run, started
@@ -284,7 +311,9 @@ class _Spawner:
                 continue
             run.tree.leader_alive = False
             code = os.waitstatus_to_exitcode(status)
-            ending = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
+            ending: Frame = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
+            if code == -signal.SIGKILL and run.cgroup is not None:
+                ending["oom"] = cgroup.oom_kills(run.cgroup) > 0  # the kernel's KILL looks like anybody's, but is counted
             self._outbox.put({"exited": run.number, **ending})
 
     def _look(self) -> None:
@@ -323,6 +352,7 @@ class _Spawner:
             run.asked_by.clear()
             if is_gone:
                 del self._runs[run.number]
+                self._confiner.release(run.confined)
 
 
 def _read_setup(sock: socket.socket, reader: FrameReader) -> Frame | None:

@@ -23,6 +23,7 @@ FailKind = Literal["application", "infrastructure"]
 Reason = Literal[
     "exit",  # the program ended by itself
     "signal",  # somebody else's signal ended it
+    "oom",  # the kernel ended it, for want of memory: its own limit's or the host's
     "timeout",  # the command's own limit passed
     "canceled",  # a client asked for the end
     "prompt-expired",  # nobody answered in time, and the policy says that this fails the task

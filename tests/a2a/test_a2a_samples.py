@@ -1,24 +1,18 @@
-"""Do the golden samples of the wire pass through the codecs? They stand beside the repository, so not everywhere."""
+"""Do the golden samples of the wire pass through the codecs? They are no part of this tree, so not everywhere."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from sandboxd.a2a import faults, jsonrpc, v03, v10
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR
 from sandboxd.a2a.model import Message, Part, StatusUpdate, Task, TaskState, TaskStatus
 from sandboxd.a2a.wire import parse_rfc3339
 from sandboxd.errors import AnswerInvalid, Problem, PromptNotOpen
+from tests.support import shared
 
-HERE = Path(__file__).resolve()
-FOLDER = next((above / "shared" / "samples" for above in HERE.parents if (above / "shared" / "samples").is_dir()), None)
-pytestmark = pytest.mark.skipif(
-    FOLDER is None, reason="no shared/samples beside the repository: the golden samples are NOT checked"
-)
+pytestmark = shared.needs_samples
 
 NOON = parse_rfc3339("2026-11-29T12:00:00.000Z")
 PROMPT = "0f5a7c1e-6b3d-4c58-9a55-3c1d2e4f5a6b"
@@ -33,8 +27,7 @@ DOES_NOT_FIT = AnswerInvalid(
 
 
 def sample(name: str) -> Any:
-    assert FOLDER is not None
-    return json.loads((FOLDER / name).read_text())
+    return json.loads(shared.sample(name))
 
 
 def test_the_adapter_command_is_read_in_both_spellings() -> None:

@@ -31,7 +31,19 @@ from sandboxd.a2a.model import (
     TaskState,
     TaskStatus,
 )
-from sandboxd.errors import AnswerInvalid, Problem, PromptNotOpen, TaskNotFound, VersionNotSupported
+from sandboxd.errors import (
+    AnswerInvalid,
+    ContentTypeNotSupported,
+    ExtendedCardNotConfigured,
+    InvalidParams,
+    Problem,
+    PromptNotOpen,
+    PushNotificationNotSupported,
+    TaskNotCancelable,
+    TaskNotFound,
+    UnsupportedOperation,
+    VersionNotSupported,
+)
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -267,6 +279,12 @@ def test_every_codec_is_one() -> None:
     ("refusal", "status", "name"),
     [
         (TaskNotFound("cannot find it"), 404, "TaskNotFoundError"),
+        (TaskNotCancelable("it is over"), 409, "TaskNotCancelableError"),
+        (PushNotificationNotSupported("there are none"), 501, "PushNotificationNotSupportedError"),
+        (UnsupportedOperation("it asks nothing"), 501, "UnsupportedOperationError"),
+        (ContentTypeNotSupported("no files", problems=[Problem("parts", "why")]), 415, "ContentTypeNotSupportedError"),
+        (ExtendedCardNotConfigured("there is none"), 404, "ExtendedAgentCardNotConfiguredError"),
+        (InvalidParams("it is wrong"), 400, "InvalidParamsError"),
         (VersionNotSupported("cannot speak it"), 400, "VersionNotSupportedError"),
         (PromptNotOpen("it is closed"), 409, "hitl_already_answered_or_unknown"),
         (AnswerInvalid("it does not fit", problems=[Problem("/text", "why", "type")]), 422, "hitl_response_invalid"),
@@ -275,5 +293,6 @@ def test_every_codec_is_one() -> None:
 def test_a_refusal_over_http_in_03_is_told_both_ways(refusal: Any, status: int, name: str) -> None:
     found, body = to_rest_03(refusal)
 
-    assert (found, body["type"], body["message"]) == (status, name, refusal.message)
-    assert body["error"] == to_rest(refusal)[1]["error"]
+    assert (found, body["type"]) == (status, name)
+    assert body["message"].startswith(refusal.message)
+    assert body["error"] == {**to_rest(refusal)[1]["error"], "code": status}

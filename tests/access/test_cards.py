@@ -113,15 +113,17 @@ def test_both_sdks_read_the_merged_card(shared: Daemon):
 
 def test_a_negotiator_that_appends_paths_finds_doors_behind_every_interface(shared: Daemon):
     card = fetch(shared, "/agents/default" + CARD)
-    urls = (
-        {it["url"] for it in card["supportedInterfaces"]} | {card["url"]} | {it["url"] for it in card["additionalInterfaces"]}
-    )
+    new = {it["url"] for it in card["supportedInterfaces"]} | {card["url"]}
+    old = {it["url"] for it in card["additionalInterfaces"]}
 
-    assert {url.partition("://")[0] for url in urls} == {"http"}
-    for url in urls:
+    assert {url.partition("://")[0] for url in new | old} == {"http"}
+    for url in new | old:
         sent = httpx.post(f"{url}/v1/messages:send", json={}, trust_env=False)
+        proper = httpx.post(f"{url}/v1/message:send", json={}, trust_env=False)
+        assert (sent.status_code, proper.status_code) == (401, 401), url
+    for url in new:
         called = httpx.post(url, json={}, headers={"A2A-Version": "1.0"}, trust_env=False)
-        assert (sent.status_code, called.status_code) == (401, 401), url
+        assert called.status_code == 401, url
 
 
 def test_the_strict_card_is_1_0_alone_and_names_the_public_url(strict: Daemon):

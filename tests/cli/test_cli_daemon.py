@@ -308,6 +308,29 @@ def test_waiting_ends_with_the_task(asked: World, capsys: pytest.CaptureFixture[
 
 
 @httpcore_leaves_a_socket
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["tasks", "show", "abc"], "show task `abc`"),
+        (["tasks", "show", TASK], f"show task `{TASK}`"),
+        (["tasks", "logs", "abc"], "print the logs of task `abc`"),
+        (["tasks", "cancel", "abc"], "cancel task `abc`"),
+        (["tasks", "cancel", TASK], f"cancel task `{TASK}`"),
+        (["prompts", "list"], "list open questions"),
+        (["answer", "abc", "--text", "y"], "answer `abc`"),
+        (["audit", "tail"], "read the audit record"),
+        (["push", "dead"], "list dead letters"),
+    ],
+)
+def test_what_cannot_be_done_without_a_daemon_is_what_was_typed(
+    typed: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*typed, "--socket", str(tmp_path / "none.sock")]) == 9
+
+    assert f"error: cannot {told}: nobody answers at" in capsys.readouterr().err
+
+
+@httpcore_leaves_a_socket
 def test_a_daemon_that_is_not_there_is_unreachable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tasks", "list", "--socket", str(tmp_path / "none.sock")]) == 9
 

@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from tests.support.daemon import HITL, REPOSITORY, Daemon, prompt_of
+from tests.support.shared import SHARED, needs_samples
 from tests.support.tokens import answer_body
 
 FOLDER = REPOSITORY / "sandboxd/share/schemas/hitl-prompt-v1"
@@ -112,13 +113,10 @@ def test_a_response_has_both_keys(response):
     assert not validator("response").is_valid({**response, "payload": {}, "prompt_id": GOOD["prompt_id"], "more": 1})
 
 
-SAMPLES = next((above / "shared/samples" for above in REPOSITORY.parents if (above / "shared/samples").is_dir()), None)
-
-
-@pytest.mark.skipif(SAMPLES is None, reason="no shared/samples beside the repository: the golden samples are NOT checked")
+@needs_samples
 def test_the_golden_samples_fit():
-    assert SAMPLES is not None
-    found = [json.loads(path.read_text()) for path in sorted(SAMPLES.glob("*.json"))]
+    assert SHARED is not None
+    found = [json.loads(path.read_text()) for path in sorted((SHARED / "samples").glob("*.json"))]
     envelopes, responses = list(under(found, HITL)), list(under(found, "hitl_response_for"))
 
     assert len(envelopes) >= 2

@@ -1,15 +1,13 @@
 """Are the same questions raised from a recording, wherever its bytes are cut?
 
-Over every `.cast` below the folder that SANDBOXD_CORPUS names; what the kernel said is read from the `.json` beside it.
+Over every `.cast` of the corpus (`tests.support.shared`); what the kernel said is read from the `.json` beside it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,9 @@ from sandboxd.detect.evidence import NOTHING_KNOWN
 from sandboxd.detect.explain import Recording, Truth, read_recording, read_truth
 from sandboxd.detect.load import combine, load_pack
 from sandboxd.packs import shipped
+from tests.support.shared import CORPUS
 
-FOLDER = os.environ.get("SANDBOXD_CORPUS")
-CASTS = sorted(Path(FOLDER).rglob("*.cast")) if FOLDER else []
+CASTS = sorted(CORPUS.rglob("*.cast")) if CORPUS else []
 RULES = combine([load_pack(path.name, path.read_text("utf-8")) for path in sorted(shipped("detectors").glob("*.toml"))])
 
 
@@ -48,7 +46,7 @@ def raised(recording: Recording, truth: Truth | None, rng: random.Random | None)
     return said
 
 
-@pytest.mark.skipif(not CASTS, reason="NOT TESTED HERE: SANDBOXD_CORPUS names no folder with recordings")
+@pytest.mark.skipif(not CASTS, reason="NOT TESTED HERE: the recordings (SANDBOXD_CORPUS names no folder with any)")
 @pytest.mark.parametrize("is_witnessed", [True, False], ids=["kernel", "text"])
 def test_every_recording_raises_the_same_wherever_its_bytes_are_cut(is_witnessed: bool) -> None:
     differ = []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
-from tests.support.daemon import Daemon, prompt_of, state_of
+from tests.support.daemon import REPOSITORY, Daemon, prompt_of, state_of, wait_until
+from tests.support.tokens import reason_of
 
 NEWS = "urn:sandboxd:prompt-news:v1"
 ASK = ["ask", "Proceed? [y/N] "]
@@ -78,3 +80,18 @@ def test_a_task_that_ends_without_an_open_prompt_has_no_such_news(shared: Daemon
     task = shared.run([["print", "done\n"]])
 
     assert [status for status in followed(shared, task["id"]) if news_of(status)] == []
+
+
+def test_a_message_to_a_task_whose_prompt_has_expired_is_told_so(make_daemon):
+    policy = (REPOSITORY / "policies/sandbox-agent-runner.toml").read_text()
+    daemon: Daemon = make_daemon(policy=re.sub(r"(?m)^\[prompts\]$", '[prompts]\ntimeout = "1s"', policy))
+    task = daemon.run([ASK])
+    more = {**daemon.message()["message"], "taskId": task["id"]}
+    with daemon.client() as client:
+        open_yet = client.post("/message:send", json={"message": more})
+        wait_until(lambda: "no answer any more" in str(daemon.get(task["id"])["status"]), what="the prompt's end")
+        expired = client.post("/message:send", json={"message": more})
+    assert "the prompt is still open" in open_yet.text
+    assert reason_of(expired) == "UNSUPPORTED_OPERATION"
+    assert "its prompt has expired" in expired.text
+    assert state_of(daemon.get(task["id"])) == "INPUT_REQUIRED"

@@ -42,6 +42,12 @@ OLD_NAMES = {"X-A2A-Extensions": "urn:x"}
         ("/tasks/t/artifacts/a", SAID_10, "1.0 rest"),
         ("/v1/tasks/t/artifacts", SAID_03, "0.3 dialect"),
         ("/v1/card", {}, "0.3 rest03"),
+        ("/agents/box/0.3/v1/tasks/t", {}, "0.3 rest03"),
+        ("/0.3/v1/tasks", {}, "0.3 rest03"),
+        ("/agents/box/0.3/tasks/t/pushNotificationConfigs/c", {}, "0.3 rest03"),
+        ("/agents/box/0.3/v1/tasks/t", NEW_NAMES, "0.3 dialect"),
+        ("/agents/box/0.3/v1/messages:send", {}, "0.3 dialect"),
+        ("/agents/box/0.3/v1/tasks/t", SAID_10, "1.0 rest03"),
         ("/metrics", {}, "0.3 rest"),
         ("/agents/box/tasks", {"A2A-Version": "7.0"}, "1.0 rest"),
     ],
@@ -127,7 +133,7 @@ async def test_03_over_http_is_protojson_of_its_proto(tmp_path):
     assert "kind" not in task
     assert got["history"][0]["content"] == [{"text": "hi"}]
     assert canceled["status"]["state"] == "TASK_STATE_CANCELLED"
-    assert refused.status_code == refused.json()["error"]["code"] == 400
+    assert refused.status_code == refused.json()["error"]["code"] == 409
     assert refused.json()["type"] == "TaskNotCancelableError"
 
 

@@ -44,12 +44,12 @@ class ToldRuns:
     def run(self, task_id: str) -> Any:
         return self if self.answer and task_id in self.stories else None
 
-    def foreign_schema(self, prompt_id: str) -> None:
+    def foreign_schema_nowait(self, prompt_id: str) -> None:
         return None
 
     def accepted_nowait(self, prompt_id: str) -> Any:
         ticket = Ticket(0, TaskView("", "", ""))
-        ticket._committed.set()
+        ticket.settle()
         return Accepted(prompt_id, "m", self.clock.now(), ticket)
 
     def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any) -> Any:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 import trio
@@ -16,9 +12,9 @@ import trio.testing
 
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.process import ExitStatus
-from sandboxd.runner.protocol import SpawnFailed, to_json
+from sandboxd.runner.protocol import SpawnFailed
 from sandboxd.runner.tree import look
-from tests.runner.workshop import NO_CGROUP, Workshop, started, wait_until
+from tests.runner.workshop import NO_CGROUP, Workshop, start_daemon, started, wait_until
 
 STUBBORN = """
 import os, signal, time
@@ -30,23 +26,6 @@ if os.fork() == 0:
         open("deep", "w").close()
     time.sleep(60)
 time.sleep(60)
-"""
-
-# A daemon, as far as the runner is concerned: one run, and then it waits.
-DAEMON = """
-import json, sys, trio
-from sandboxd.policy.adapter import AdapterCommand
-from sandboxd.runner.client import open_spawner
-from sandboxd.runner.protocol import request_from_json, setup_from_json
-
-async def main():
-    setup, request = json.loads(sys.stdin.read())
-    async with open_spawner(setup_from_json(setup)) as spawner:
-        process = await spawner.start(request_from_json(request))
-        print(spawner.pid, process.pid, flush=True)
-        await trio.sleep_forever()
-
-trio.run(main)
 """
 
 
@@ -126,20 +105,8 @@ async def test_another_childs_session_of_the_daemon_is_not_touched(shop):
 def test_kill_9_of_the_daemon_ends_every_run(shop: Workshop, way, terminal):
     shop.write(STUBBORN)
     setup = shop.setup(cgroup=NO_CGROUP if way == "sweep" else None)
-    request = to_json(shop.request(terminal=terminal))
-    root = str(Path(__file__).resolve().parents[2])
-    daemon = subprocess.Popen(
-        [sys.executable, "-c", DAEMON],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": root},
-        text=True,
-    )
-    assert daemon.stdin is not None and daemon.stdout is not None
+    daemon, spawner = start_daemon(setup, shop.request(terminal=terminal))
     with daemon:
-        daemon.stdin.write(json.dumps([to_json(setup), request]))
-        daemon.stdin.close()
-        spawner, _ = map(int, daemon.stdout.readline().split())
         assert wait_until((shop.root / "deep").exists, 10)
 
         daemon.kill()

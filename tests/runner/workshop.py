@@ -1,18 +1,38 @@
 """A workspace with real programs in it, and ways to look at what they became from outside."""
 
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import attrs
+import pytest
 import trio
 
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.runner.process import ExitStatus, Process
-from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
+from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup, to_json
 
+# A daemon, as far as the runner is concerned: one run, and then it waits.
+_DAEMON = """
+import json, sys, trio
+from sandboxd.runner.client import open_spawner
+from sandboxd.runner.protocol import request_from_json, setup_from_json
+
+async def main():
+    setup, request = json.loads(sys.stdin.read())
+    async with open_spawner(setup_from_json(setup)) as spawner:
+        process = await spawner.start(request_from_json(request))
+        print(spawner.pid, process.pid, flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+_REPOSITORY = Path(__file__).resolve().parents[2]
 NO_CGROUP = "/nonexistent"  # what a setup names to get the sweep, also where a cgroup could be had
 
 POLICY = """
@@ -37,6 +57,9 @@ path-under = ["requests"]
 
 [limits]
 {limits}
+
+[isolation]
+{isolation}
 """
 
 
@@ -49,11 +72,16 @@ class Workshop:
     programs: dict[str, str]
     limits: str = 'open-files = 256\ntimeout = { default = "1m", max = "1m" }'
     terminal: str = "text-line"
+    isolation: str = ""
 
     def setup(self, *, cgroup: str | None = None) -> SpawnerSetup:
         for adapter, script in (("python", "runner.py"), ("bash", "runner.sh"), ("node", "runner.mjs")):
             path = self.policies / f"{adapter}.toml"
-            path.write_text(POLICY.format(adapter=adapter, script=script, terminal=self.terminal, limits=self.limits))
+            path.write_text(
+                POLICY.format(
+                    adapter=adapter, script=script, terminal=self.terminal, limits=self.limits, isolation=self.isolation
+                )
+            )
             path.chmod(0o644)
         policies = tuple(str(path) for path in sorted(self.policies.iterdir()))
         cgroup = cgroup or os.environ.get("SANDBOXD_TEST_CGROUP")
@@ -95,6 +123,21 @@ class Workshop:
         path = self.root / name
         assert await trio.to_thread.run_sync(wait_until, path.exists, seconds), f"{name} did not appear"
         return path
+
+
+def start_daemon(setup: SpawnerSetup, request: RunRequest) -> tuple[subprocess.Popen[str], int]:
+    """A process of its own with one run, to be killed; with the pid of its spawner."""
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", _DAEMON],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(_REPOSITORY)},
+        text=True,
+    )
+    assert daemon.stdin is not None and daemon.stdout is not None
+    daemon.stdin.write(json.dumps([to_json(setup), to_json(request)]))
+    daemon.stdin.close()
+    return daemon, int(daemon.stdout.readline().split()[0])
 
 
 async def read_all(fd: int) -> bytes:
@@ -152,9 +195,17 @@ async def finish(process: object) -> tuple[ExitStatus, bytes, bytes]:
     return status, out, err
 
 
-def open_descriptors(pid: int | str = "self") -> list[str]:
-    """The numbers of a process's descriptors."""
-    return sorted(path.name for path in Path(f"/proc/{pid}/fd").iterdir())
+def open_descriptors() -> list[str]:
+    """The numbers of this process's descriptors."""
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+def count_descriptors(pid: int) -> int:
+    """How many descriptors another process has, also where it does not let itself be looked into."""
+    count = Path(f"/proc/{pid}/fd").stat().st_size
+    if count == 0:
+        pytest.skip("NOT TESTED HERE: descriptors of the spawner: a kernel before 6.2 does not tell how many there are")
+    return count
 
 
 def started(process: object) -> Process:

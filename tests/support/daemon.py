@@ -96,6 +96,11 @@ level = "none"
         return [sys.executable, "-m", "sandboxd", "serve", "--config", str(self.config)]
 
     def start(self) -> None:
+        self.launch()
+        self.wait_ready()
+
+    def launch(self) -> None:
+        """Begin to start, and no more."""
         (self.folder / "state").mkdir(exist_ok=True)
         port_file = self.folder / "state" / "tcp-port"
         port_file.unlink(missing_ok=True)
@@ -106,6 +111,9 @@ level = "none"
                 stderr=log,
                 stdin=subprocess.DEVNULL,
             )
+
+    def wait_ready(self) -> None:
+        """Until its doors are open."""
         try:
             port = wait_until(self._port, timeout_s=20, what="the daemon's port")
         except AssertionError:
@@ -135,6 +143,13 @@ level = "none"
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(timeout=20)
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "state" / "sandboxd.sqlite3"
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
 
     @property
     def token(self) -> str:
