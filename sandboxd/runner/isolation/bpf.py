@@ -73,6 +73,11 @@ def if_any_bit(bits: int, verdict: int) -> Block:
     return ((_ANY_BIT, 0, 1, bits), *give(verdict))
 
 
+def unless_any_bit(bits: int, verdict: int) -> Block:
+    """That verdict when none of those bits is set, else go on."""
+    return ((_ANY_BIT, 1, 0, bits), *give(verdict))
+
+
 def if_one_of(values: Iterable[int], verdict: int) -> Block:
     """That verdict when the accumulator is one of the values, else go on."""
     row = sorted(set(values))
