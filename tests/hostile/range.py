@@ -58,6 +58,7 @@ processes = {PROCESSES}
 [isolation]
 network = false
 writable = [".aiwg/ops/runs"]
+tmp = "{TMP_BYTES // MIB}MiB"
 """
 ENV_NAMES = (
     *("PATH", "LANG", "HOME", "TMPDIR", "AIWG_A2A_MESSAGE", "AIWG_A2A_TASK_ID", "AIWG_A2A_INSTANCE_ID", "AIWG_MISSION_ID"),
