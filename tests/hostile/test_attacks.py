@@ -26,12 +26,15 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", params=LEVELS)
-def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Range]:
-    level = request.param
+def level(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def ground(level: str, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Range]:
     folder, has_mounts = tmp_path_factory.mktemp("range"), level == IN_THE_UNIT
     try:
-        with open_range(folder, level.split()[0], node=str(node), mounts=has_mounts) as ground:
-            ground.name = level
+        with open_range(folder, level.split(maxsplit=1)[0], node=str(node), mounts=has_mounts) as ground:
             yield ground
     except NotKept as error:
         pytest.skip(f"NOT TESTED HERE: attacks at `{level}`: {error}")
@@ -47,13 +50,13 @@ def node_verdicts(ground: Range) -> Verdicts:
     return ground.attack(adapter="hostile-node", leave="the-nodes-tree")
 
 
-def test_every_attack_is_stopped_or_allowed_for_a_reason(ground: Range, verdicts: Verdicts, record_property):
-    allowed = ALLOWED[ground.name]
+def test_every_attack_is_stopped_or_allowed_for_a_reason(level: str, verdicts: Verdicts, record_property):
+    allowed = ALLOWED[level]
 
     through = {name: how for name in verdicts.own if (how := verdicts.got_through(name))}
 
     told = f"{len(verdicts.own) - len(through)} of {len(verdicts.own)} attacks stopped"
-    record_property("hostile", f"{ground.name}: {told}; through: {', '.join(through) or 'none'}")
+    record_property("hostile", f"{level}: {told}; through: {', '.join(through) or 'none'}")
     assert {name: how for name, how in through.items() if name not in allowed} == {}
     assert verdicts.touched <= set(allowed), "a victim was reached by a way that has no name"
 
@@ -63,17 +66,17 @@ def test_every_attack_was_really_tried(verdicts: Verdicts):
     assert {name: told for name, told in verdicts.own.items() if {"bug", "hung"} & set(told)} == {}
 
 
-def test_nothing_outside_has_changed(ground: Range, verdicts: Verdicts):
+def test_nothing_outside_has_changed(level: str, verdicts: Verdicts):
     assert verdicts.files == ()
     assert verdicts.changed == {}
-    if "chmod_by_an_open_descriptor" not in ALLOWED[ground.name]:
+    if "chmod_by_an_open_descriptor" not in ALLOWED[level]:
         assert verdicts.metadata == ()
 
 
-def test_a_node_program_has_no_other_ways(ground: Range, node_verdicts: Verdicts):
+def test_a_node_program_has_no_other_ways(level: str, node_verdicts: Verdicts):
     through = {name: how for name in node_verdicts.own if (how := node_verdicts.got_through(name))}
 
-    assert {name: how for name, how in through.items() if name not in ALLOWED[ground.name]} == {}
+    assert {name: how for name, how in through.items() if name not in ALLOWED[level]} == {}
     assert node_verdicts.files == ()
     wait_until(lambda: not processes_with("HOSTILE_TREE=the-nodes-tree"), timeout_s=10, what="the end of its child")
 
@@ -83,18 +86,18 @@ def test_an_honest_program_notices_nothing(node_verdicts: Verdicts):
     assert len(node_verdicts.honest) > 5
 
 
-def test_a_tree_that_was_left_behind_is_gone(ground: Range, verdicts: Verdicts):
+def test_a_tree_that_was_left_behind_is_gone(verdicts: Verdicts):
     wait_until(lambda: not processes_with("HOSTILE_TREE=the-tree"), timeout_s=10, what="the end of the tree")
 
 
-def test_bombs_hurt_nobody_else(ground: Range, verdicts: Verdicts):
+def test_bombs_hurt_nobody_else(level: str, ground: Range, verdicts: Verdicts):
     """Only where signals have been seen to stop at the task: what follows kills whatever it reaches."""
     assert not any(verdicts.got_through(name) for name in ("kill_victim", "kill_daemon", "everybody", "kill_other_task"))
 
     after = ground.attack(list(BOMBS))
 
     through = {name: how for name in after.own if (how := after.got_through(name))}
-    assert {name: how for name, how in through.items() if name not in ALLOWED[ground.name]} == {}
+    assert {name: how for name, how in through.items() if name not in ALLOWED[level]} == {}
     assert after.files == ()
     assert ground.daemon.process is not None
     assert ground.daemon.process.poll() is None

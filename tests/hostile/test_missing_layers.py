@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.range import HostileDaemon, policy_of
+from tests.hostile.hostile_daemon import HostileDaemon, policy_of
 from tests.support.daemon import outcome_of, state_of
 
 NOTHING = {"targets": {}, "only": ["environment_of_the_daemon"]}

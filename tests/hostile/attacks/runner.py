@@ -15,10 +15,10 @@ import sys
 import time
 from types import SimpleNamespace
 
-from tests.hostile.attacks import files, memory, processes, resources, signals, sockets, surface, terminal, writes
+from tests.hostile.attacks import files, memory, modes, processes, resources, signals, sockets, surface, terminal, writes
 from tests.hostile.attacks.craft import ATTACKS, BOMBS, Attack, Targets
 
-ROOMS = (files, memory, processes, resources, signals, sockets, surface, terminal, writes)  # they register on import
+ROOMS = (files, memory, modes, processes, resources, signals, sockets, surface, terminal, writes)  # they register on import
 BOUND_S = 8.0
 
 
