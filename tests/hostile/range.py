@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+import sandboxd
 from tests.hostile.hostile_daemon import (
     CANARY,
     DAEMON_CANARY,
@@ -66,9 +67,10 @@ class NotKept(Exception):
 class Range:
     """The ground: made before the daemon, compared afterwards."""
 
-    def __init__(self, folder: Path, daemon: HostileDaemon) -> None:
+    def __init__(self, folder: Path, daemon: HostileDaemon, *, home: Path | None = None, user: str | None = None) -> None:
+        """`user`: whose all of it is, where the daemon's user is not this process's."""
         self.tag = f"sandboxd-hostile-{os.getpid()}-{uuid.uuid4().hex[:8]}-"
-        self.outside, self.home = folder / "outside", folder / "home"
+        self.outside, self.home = folder / "outside", home or folder / "home"
         for path in (self.outside, self.home / ".ssh"):
             path.mkdir(parents=True)
         self.secret, self.key = self.outside / "secret", self.home / ".ssh/id_rsa"
@@ -83,12 +85,16 @@ class Range:
         for name in ("writable", "expendable"):
             (self.outside / name).write_text("kept\n")
         (root / "symlink").symlink_to(self.secret)
+        if user is not None:
+            for path in (folder, self.home, daemon.sibling, root):
+                subprocess.run(["/bin/chown", "-hR", f"{user}:", str(path)], check=True)
         self.victim = subprocess.Popen(
             [sys.executable, "-m", "tests.hostile.victim", str(self.outside), self.tag],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=REPOSITORY,
             start_new_session=True,
+            user=user,
             text=True,
         )
         self.facts = self._heard()
@@ -125,7 +131,7 @@ class Range:
             "canary": CANARY,
             "daemon_canary": DAEMON_CANARY,
             "tag": self.tag,
-            "uid": os.getuid(),
+            "uid": Path(f"/proc/{self.victim.pid}").stat().st_uid,
             "env_names": ENV_NAMES,
             "secret": str(self.secret),
             "key": str(self.key),
@@ -138,7 +144,7 @@ class Range:
             "token": str(state / "cli.token"),
             "config": str(daemon.config),
             "policy": str(daemon.policy),
-            "code": str(REPOSITORY / "sandboxd/errors.py"),
+            "code": str(Path(sandboxd.__file__).with_name("errors.py")),
             "hostname_file": "/etc/hostname" if Path("/etc/hostname").exists() else "/etc/debian_version",
             "root": str(root),
             "runs": str(root / ".aiwg/ops/runs"),

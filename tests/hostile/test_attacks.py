@@ -17,7 +17,7 @@ from tests.hostile.attacks.craft import ATTACKS, BOMBS
 from tests.hostile.attacks.runner import ROOMS
 from tests.hostile.expected import ALLOWED, IN_THE_UNIT, LEVELS
 from tests.hostile.range import NotKept, Range, Verdicts, open_range
-from tests.support.daemon import processes_with, state_of, wait_until
+from tests.support.daemon import output_of, processes_with, state_of, wait_until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() == 0, reason="NOT TESTED HERE: root's tasks are no ordinary user's (scripts/as-tester)"),
@@ -102,6 +102,18 @@ def test_bombs_hurt_nobody_else(level: str, ground: Range, verdicts: Verdicts):
     assert ground.daemon.process is not None
     assert ground.daemon.process.poll() is None
     assert state_of(ground.daemon.send({"targets": {}, "only": ["environment_of_the_daemon"]})) == "COMPLETED"
+
+
+def test_a_fork_bomb_does_not_keep_the_next_task_from_starting(level: str, ground: Range):
+    runs = ground.daemon.workspace / ".aiwg/ops/runs"
+    bomb = ground.daemon.send({"targets": {}, "stay": str(runs / "bombed"), "forks": 500}, wait=False)
+    wait_until(lambda: '"children"' in output_of(ground.daemon.get(bomb["id"])), what="the bomb")
+
+    next_task = ground.daemon.send({"targets": {}, "only": []})
+
+    assert state_of(next_task) == "COMPLETED", next_task["status"]
+    (runs / "bombed").touch()
+    ground.daemon.until(bomb["id"], "COMPLETED")
 
 
 def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, node: Path, record_property):

@@ -88,25 +88,25 @@ def memory(t: Targets) -> str | None:
 
 @bomb
 def forks(t: Targets) -> str | None:
-    """More processes than the policy allows; they wait until they are counted."""
-    children: list[int] = []
+    """More processes than the policy allows, all there at once."""
+    count = fork_as_many_as(t.processes + 40)
+    return f"{count} processes" if count >= t.processes + 40 else None
+
+
+def fork_as_many_as(most: int) -> int:
+    """How many children there could be; they end with this process."""
     ours, theirs = os.pipe()
-    refused = False
-    for _ in range(t.processes + 40):
+    for count in range(most):
         try:
             child = os.fork()
         except BlockingIOError:
-            refused = True
-            break
+            return count
         if child == 0:
             os.close(theirs)
             os.read(ours, 1)
             os._exit(0)
-        children.append(child)
-    os.close(theirs)
-    for child in children:
-        os.waitpid(child, 0)
-    return None if refused else f"{len(children)} processes"
+    os.close(ours)
+    return most
 
 
 @bomb

@@ -28,11 +28,11 @@ def main() -> None:
         request = json.load(file)
     targets = SimpleNamespace(**request["targets"], born_with=born_with, parent=os.getppid(), leader=os.getpid())
     if wait_for := request.get("stay"):
-        say({"up": os.getpid()})
+        say({"up": os.getpid(), "children": resources.fork_as_many_as(request.get("forks", 0))})
         stay(wait_for)
         return
     known = ATTACKS | BOMBS
-    names = request.get("only") or ATTACKS
+    names = request["only"]
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # kill(-1) reaches the runner too, and who ends itself judges nothing
     for name in names:
         say({"attack": name, **judge(known[name], targets)})

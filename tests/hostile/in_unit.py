@@ -1,0 +1,58 @@
+"""What do the attacks come to against a daemon that systemd runs?
+
+    python -m tests.hostile.in_unit PID
+
+Run as root inside the machine, where `PID` is the daemon; the victim is another process of its user, outside of the unit. The
+verdicts come as JSON.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import attrs
+from tests.support.unit import CONFIG, POLICY, PORT, TOKEN
+
+from tests.hostile.attacks.craft import ATTACKS
+from tests.hostile.hostile_daemon import HostileDaemon
+from tests.hostile.range import Range
+
+USER = "sandboxd"
+
+
+class UnitDaemon(HostileDaemon):
+    """The one that runs already. Its door is TCP, whose socket systemd holds."""
+
+    def __init__(self, pid: int) -> None:
+        self.workspace, self.sibling = Path("/srv/workspace"), Path("/srv/workspace-of-somebody-else")
+        self.state, self.socket = Path("/var/lib/sandboxd"), Path("/run/sandboxd/sandboxd.sock")
+        self.config, self.policy = Path(CONFIG), Path(POLICY)
+        self.url = f"http://127.0.0.1:{PORT}"
+        self._pid = pid
+        self._names = itertools.count()
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    @property
+    def token(self) -> str:
+        return TOKEN
+
+
+def main(pid: int) -> None:
+    ground = Range(Path("/srv/range"), UnitDaemon(pid), home=Path("/home/victim"), user=USER)
+    try:
+        verdicts = ground.attack(list(ATTACKS), leave="the-tree")
+    finally:
+        ground.end()
+    told = attrs.asdict(verdicts)
+    told["through"] = {name: how for name in verdicts.own if (how := verdicts.got_through(name))}
+    json.dump({name: list(value) if isinstance(value, frozenset) else value for name, value in told.items()}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
