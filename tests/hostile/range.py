@@ -180,7 +180,7 @@ class Range:
         finally:
             (self.daemon.workspace / ".aiwg/ops/runs/enough").touch()
         assert state_of(self.daemon.until(other["id"], "COMPLETED", "FAILED")) == "COMPLETED", output_of(other)
-        lines = [json.loads(line[line.index("{") :]) for line in output_of(task).splitlines() if "{" in line]  # behind echoes
+        lines = read_lines(output_of(task))
         assert lines, f"{task['status']} {output_of(task)}"
         assert "done" in lines[-1], output_of(task)[-2000:]
         return Verdicts(
@@ -227,6 +227,14 @@ class Range:
         self.victim.wait(timeout=20)
         assert self.victim.stdout is not None
         self.victim.stdout.close()
+
+
+def read_lines(output: str) -> list[dict[str, Any]]:
+    """The runner's lines of JSON, some of them behind an echo of what an attack typed."""
+    try:
+        return [json.loads(line[line.index("{") :]) for line in output.splitlines() if "{" in line]
+    except ValueError:
+        raise AssertionError(f"the runner's output cannot be read: {output!r}") from None
 
 
 @contextmanager
