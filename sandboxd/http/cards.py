@@ -52,10 +52,8 @@ class Cards:
         told = {
             "isolation": found.isolation,
             "workspace": found.shown,
-            "adapters": [
-                {"adapter": adapter, "modes": list(modes), "isolation": found.levels.get(adapter, found.isolation)}
-                for adapter, modes in found.adapters
-            ],
+            "levels": dict(found.levels),
+            "adapters": [{"adapter": adapter, "modes": list(modes)} for adapter, modes in found.adapters],
             "limits": dict(self.limits),
         }
         return self._make(host, instance, version, asked, told)
