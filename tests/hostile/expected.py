@@ -18,7 +18,7 @@ IN_THE_UNIT: Final = "standard in the unit's mounts"
 LEVELS: Final = (STANDARD, IN_THE_UNIT, STRICT)
 
 _NOT_AN_ESCAPE = "no way out: what runs an interpreter runs any code"
-_KNOWING = "Landlock asks for opening, not for knowing: a unit hides homes, bubblewrap everything"
+_KNOWING = "Landlock asks for opening, not for knowing: the unit hides homes, bubblewrap everything"
 _BY_DESCRIPTOR = (
     "what may be opened for reading may be changed by its descriptor, for it is the user's own: a unit mounts it read-only"
 )

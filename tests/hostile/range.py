@@ -6,6 +6,7 @@ it, and looked at afterwards from outside.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -240,12 +241,21 @@ def read_lines(output: str) -> list[dict[str, Any]]:
 @contextmanager
 def open_range(folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
     """A range with its daemon up, ended in order whatever happens."""
-    ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
-    try:
-        ground.start()
-        yield ground
-        ground.daemon.end()
-    finally:
-        ground.end()
-        if ground.daemon.process is not None and ground.daemon.process.poll() is None:
-            ground.daemon.kill()
+    with turn(alone=level == "none"):
+        ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
+        try:
+            ground.start()
+            yield ground
+            ground.daemon.end()
+        finally:
+            ground.end()
+            if ground.daemon.process is not None and ground.daemon.process.poll() is None:
+                ground.daemon.kill()
+
+
+@contextmanager
+def turn(*, alone: bool) -> Iterator[None]:
+    """Without isolation an attack on everybody reaches the victims of other ranges of this user, too: they wait for its end."""
+    with open(f"/tmp/sandboxd-hostile-{os.getuid()}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
