@@ -13,6 +13,7 @@ from sandboxd.policy.exec_text import shown
 from sandboxd.policy.table import Table
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+CREDENTIALS: Final = "$CREDENTIALS_DIRECTORY"  # systemd.exec(5): where the service manager puts what `LoadCredential=` names
 _UNIX_MAX_BYTES: Final = 107  # unix(7): sun_path has 108 bytes, one of them the closing NUL
 
 
@@ -89,7 +90,7 @@ def read_tokens(table: Table, folder: Path, state_dir: Path) -> dict[str, Path]:
             names.problem(name, "is no name for a token: at most 64 letters, digits, `.`, `_`, `+`, `-`")
     if len(set(files.values())) < len(files):
         table.problem("tokens", "two names share a file, so nobody could tell who called")
-    tokens = {name: resolve(names, name, folder, file) for name, file in files.items()}
+    tokens = {name: resolve_secret(names, name, folder, file) for name, file in files.items()}
     table.close()
     return tokens or {"cli": state_dir / "cli.token"}
 
@@ -100,6 +101,20 @@ def read_path(table: Table, key: str, folder: Path, default: str | None = None) 
     if not text and default is None:  # told already
         return folder
     return resolve(table, key, folder, text)
+
+
+def credential_name(path: Path) -> str:
+    """The name of the credential that the path means; empty: it is an ordinary path."""
+    return path.parts[1] if len(path.parts) == 2 and path.parts[0] == CREDENTIALS else ""
+
+
+def resolve_secret(table: Table, key: str, folder: Path, text: str) -> Path:
+    """The same for a file that may be a credential: `$CREDENTIALS_DIRECTORY/NAME` stays as it is."""
+    if not text.startswith("$"):
+        return resolve(table, key, folder, text)
+    if not NAME.fullmatch(credential_name(Path(text))):
+        table.problem(key, f"{shown(text)} must be spelled out: of variables only `{CREDENTIALS}/NAME` is read")
+    return Path(text)
 
 
 def resolve(table: Table, key: str, folder: Path, text: str) -> Path:
@@ -113,9 +128,9 @@ def resolve(table: Table, key: str, folder: Path, text: str) -> Path:
 
 def _read_tls(table: Table, folder: Path) -> Tls:
     tls = Tls(
-        cert=read_path(table, "cert", folder),
-        key=read_path(table, "key", folder),
-        client_ca=read_path(table, "client_ca", folder) if table.has("client_ca") else None,
+        cert=resolve_secret(table, "cert", folder, table.text("cert")),
+        key=resolve_secret(table, "key", folder, table.text("key")),
+        client_ca=resolve_secret(table, "client_ca", folder, table.text("client_ca")) if table.has("client_ca") else None,
     )
     table.close()
     return tls

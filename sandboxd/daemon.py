@@ -1,32 +1,32 @@
 """How does it all come together? (composition root: config → objects → one nursery)
 
-`open_host` puts the engine together, for the daemon and for `sandboxd run` alike. `main` adds the doors and the signals. The
-order of the end: no new task, every run ended and on record, streams closed, doors closed, spawner gone, store closed.
+`open_host` puts the engine together, for the daemon and for `sandboxd run` alike. `main` adds the doors, the signals and the
+service manager. The order of the end: no new task, every run ended and on record, streams closed, doors closed, spawner gone,
+store closed.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
 import threading
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from sandboxd import __version__, logs, packs
 from sandboxd.a2a.extensions import TCK_REQUIRED
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
-from sandboxd.config_push import SOCKET_NAME
 from sandboxd.courier.desk import Desk
-from sandboxd.courier.keeper import keep_child, keep_door
 from sandboxd.courier.link import Link
 from sandboxd.detect.load import Pack, load_pack
+from sandboxd.entrances import couriers, open_doors
 from sandboxd.errors import LoadError, Problem
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
@@ -34,14 +34,12 @@ from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
 from sandboxd.http.card_keys import CardKeys
 from sandboxd.http.cards import Cards
 from sandboxd.http.doors import Doors
-from sandboxd.http.listeners import CannotListen, Listener, tcp_listener, unix_listener
+from sandboxd.http.listeners import CannotListen, Listener
 from sandboxd.http.pace import Pace
 from sandboxd.http.server import serve
 from sandboxd.http.settings import DoorSettings
-from sandboxd.http.tls import tls_context
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
-from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.host import Capabilities, Host, Instance
@@ -50,11 +48,15 @@ from sandboxd.operations.outbox import Outbox
 from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
+from sandboxd.reload import Reloader, card_limits, tokens_of
 from sandboxd.runner import linux
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
-from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
+from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.evaluate import misuse
 from sandboxd.schemas.judge import open_judge
+from sandboxd.service import delegation, watchdog
+from sandboxd.service.credentials import placed
+from sandboxd.service.manager import BadHandover, Manager, take
 from sandboxd.store.base import StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
@@ -62,8 +64,6 @@ from sandboxd.store.sqlite import open_store
 from sandboxd.targets import Targets
 
 STORE_NAME: Final = "sandboxd.sqlite3"
-SCRATCH_NAME: Final = "scratch"  # temporary folders of runs at `standard`
-PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
 
 LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has add up to some 35 s
 
@@ -82,15 +82,24 @@ class SpawnerDied(Exception):
     """The spawner died; the daemon ends, and whoever started it starts both anew."""
 
 
-_EXPECTED: Final = (LoadError, StoreUnavailable, SpawnerUnavailable, CannotListen, SpawnerDied, Unrecorded, OSError)
+_EXPECTED: Final = (
+    LoadError,
+    StoreUnavailable,
+    SpawnerUnavailable,
+    CannotListen,
+    BadHandover,
+    SpawnerDied,
+    Unrecorded,
+    OSError,
+)
 
 
 @asynccontextmanager
-async def open_host(config: Config) -> AsyncIterator[Host]:
+async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator[Host]:
     """The engine without doors. At the end of the block every run is over and on record.
 
-    Raises `LoadError` (a pack or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did
-    not take it.
+    `cgroup`: the one that was delegated to this process; None: where it is, if that can be written. Raises `LoadError` (a pack
+    or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did not take it.
     """
     detectors = load_detectors()
     policies = _check_policies(config, detectors)
@@ -100,7 +109,7 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
         feed = Feed(store)
         stack.callback(feed.close)
-        spawner = await stack.enter_async_context(open_spawner(_spawner_setup(config)))
+        spawner = await stack.enter_async_context(open_spawner(setup_of(config, cgroup)))
         if spawner.swept:
             _log.warning("ended runs that a dead daemon and its spawner left", cgroups=spawner.swept)
         # After the sweep: what is told to have ended must not be running still.
@@ -152,16 +161,22 @@ async def open_host(config: Config) -> AsyncIterator[Host]:
 def main(config_path: Path | None = None) -> int:
     """Run the daemon until SIGTERM or SIGINT; the exit status."""
     logs.configure()
+    # A daemon that hangs is ended with SIGABRT by the service manager's watchdog: then it says where it hung.
+    faulthandler.enable()
+    manager = Manager()
     try:
+        manager = take(os.environ, os.getpid())
         file = packs.read(config_path or DEFAULT_PATH)  # it grants execution, so it is as closely held as a policy
         config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
-        trio.run(_serve, config)
+        trio.run(_serve, config, manager, delegation.settle() if manager.is_unit else None)
     except BaseException as error:
-        return _last_word(error)
+        return _last_word(error, manager)
+    finally:
+        manager.notifier.close()
     return EXIT_OK
 
 
@@ -170,7 +185,8 @@ def load_detectors() -> Mapping[str, Pack]:
     return {file.name: load_pack(str(file.path), file.text) for file in packs.search("detectors")}
 
 
-async def _serve(config: Config) -> None:
+async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None:
+    config = placed(written, manager.credentials)
     settings = DoorSettings(
         public_url=config.public_url,
         max_body_bytes=config.limits.max_body_bytes,
@@ -178,12 +194,13 @@ async def _serve(config: Config) -> None:
         keep_alive_s=config.limits.keepalive_s,
         ping_s=config.limits.ping_s,
     )
-    tokens = load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
-    async with open_host(config) as host:
+    tokens = list(tokens_of(config))
+    async with open_host(config, cgroup) as host:
         gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
         keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
-            listeners = list(_listeners(config, settings, stack))
+            listeners = open_doors(config, settings, manager.sockets, stack)
+            limits = card_limits(config)
             doors = Doors(
                 host,
                 gate,
@@ -191,16 +208,18 @@ async def _serve(config: Config) -> None:
                 __version__,
                 checks={"store": host.store.check},
                 pace=Pace(config.limits.rate, config.limits.burst),
-                cards=_cards(config, keys, listeners),
+                cards=_cards(config, keys, listeners, limits),
             )
+            reloader = Reloader(written, manager, host, doors.pace, tokens, limits, listeners, _read_packs)
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
-                nursery.start_soon(_stop_on_signal, host, doors)
+                await nursery.start(_obey_signals, host, doors, reloader)
                 nursery.start_soon(_watch_spawner, host, doors)
-                nursery.start_soon(keep_house, host, config.retention)
+                nursery.start_soon(doors.presence.watch)
+                nursery.start_soon(keep_house, host, lambda: reloader.config.retention)
                 if host.outbox is not None:
                     link = Link(tuple(str(network) for network in config.push.allow))
-                    nursery.start_soon(Desk(host, link, host.outbox.targets, tries=config.push.tries).run)
-                    nursery.start_soon(stack.enter_context(_couriers(config, gate)), link)
+                    nursery.start_soon(Desk(host, link, host.outbox.targets, tries=config.push.tries, standing=gate).run)
+                    nursery.start_soon(stack.enter_context(couriers(config, gate, manager.sockets)), link)
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _warn_of_isolation(host)
@@ -210,6 +229,11 @@ async def _serve(config: Config) -> None:
                     isolation=config.isolation.level,
                     cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
                 )
+                manager.notifier.ready("ready")
+                if manager.watchdog_s is not None:
+                    nursery.start_soon(
+                        watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host)
+                    )
                 await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
                 if not host.spawner.is_alive:
                     raise SpawnerDied("cannot go on: the spawner died, and every run with it")
@@ -227,12 +251,11 @@ def _warn_of_isolation(host: Host) -> None:
                 _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
 
 
-def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener]) -> Cards:
-    limits = {
-        "max_tasks": config.limits.max_tasks,
-        "max_body_bytes": config.limits.max_body_bytes,
-        "requests_per_s": config.limits.rate,
-    }
+def _state(host: Host) -> str:
+    return f"ready: {host.supervisor.live} tasks live"
+
+
+def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener], limits: Mapping[str, Any]) -> Cards:
     tcp = next((listener for listener in listeners if listener.door == "tcp"), None)
     return Cards(keys, config.card == "merged", config.public_url, tcp, limits)
 
@@ -247,25 +270,18 @@ def _capabilities(config: Config) -> Capabilities:
             return Capabilities(push_notifications=config.push.enabled, extended_card=True)
 
 
-@contextmanager
-def _couriers(config: Config, gate: Gate) -> Iterator[Callable[[Link], Awaitable[None]]]:
-    """What keeps a courier on the link."""
-    if config.push.courier == "child":
-        yield keep_child
-        return
-    with unix_listener(config.state_dir / SOCKET_NAME) as listener:
-        accepting = trio.SocketListener(trio.socket.from_stdlib_socket(listener.socket))
-
-        def refusal(accepted: trio.socket.SocketType) -> str:
-            return gate.meet(listener, accepted).refusal
-
-        yield partial(keep_door, listener=accepting, refusal=refusal)
-
-
-async def _stop_on_signal(host: Host, doors: Doors) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+async def _obey_signals(
+    host: Host, doors: Doors, reloader: Reloader, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    has_terminal = _has_terminal()
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        task_status.started()
         async for number in signals:
+            if number == signal.SIGHUP and not has_terminal:
+                await reloader.reload()
+                continue
             _log.info("stopping", signal=signal.Signals(number).name)
+            reloader.manager.notifier.stopping("stopping; what is live ends, and open questions with it")
             _exit_in_the_end()
             await host.supervisor.stop()
             doors.closing.set()
@@ -283,6 +299,15 @@ def _exit_in_the_end() -> None:
     timer.start()
 
 
+def _has_terminal() -> bool:
+    """Whether SIGHUP will mean that the terminal is gone, which ends what was started from it."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
 async def _watch_spawner(host: Host, doors: Doors) -> None:
     await host.spawner.wait_died()
     _log.error("Cannot go on: the spawner died, and every run with it")
@@ -290,36 +315,10 @@ async def _watch_spawner(host: Host, doors: Doors) -> None:
     doors.closing.set()  # as for any other end: who waits for an answer gets one
 
 
-def _listeners(config: Config, settings: DoorSettings, stack: ExitStack) -> Iterable[Listener]:
-    if config.listen.unix is not None:
-        yield stack.enter_context(unix_listener(config.listen.unix))
-    if config.listen.tcp is not None:
-        tcp = config.listen.tcp
-        tls = tls_context(config.listen.tls) if config.listen.tls else None
-        open_access = config.listen.unauthenticated
-        listener = stack.enter_context(
-            tcp_listener(tcp.host, tcp.port, stall_s=settings.stall_s, open_access=open_access, tls=tls)
-        )
-        port_file = config.state_dir / PORT_NAME
-        port_file.write_text(f"{listener.address.rpartition(':')[2]}\n")
-        stack.callback(port_file.unlink, missing_ok=True)
-        yield listener
-
-
-def _spawner_setup(config: Config) -> SpawnerSetup:
-    instances = tuple(
-        InstanceSetup(instance.id, str(instance.root), instance.shown, tuple(map(str, instance.policies)))
-        for instance in config.instances
-    )
-    isolation = config.isolation
-    return SpawnerSetup(
-        instances,
-        dict(config.programs),
-        isolation.level,
-        read=tuple(map(str, isolation.read)),
-        bubblewrap=str(isolation.bubblewrap),
-        scratch=str(config.state_dir / SCRATCH_NAME),
-    )
+def _read_packs(config: Config) -> Mapping[str, Pack]:
+    detectors = load_detectors()
+    _check_policies(config, detectors)
+    return detectors
 
 
 def _check_policies(config: Config, detectors: Mapping[str, Pack]) -> Sequence[Policy]:
@@ -354,13 +353,14 @@ def _make_state_dir(config: Config) -> None:
         raise LoadError(str(config.source or DEFAULT_PATH), [Problem("state_dir", why)]) from error
 
 
-def _last_word(error: BaseException) -> int:
+def _last_word(error: BaseException, manager: Manager) -> int:
     """Say why the daemon ended to whoever started it; a bug of ours is raised again."""
     leaves = list(_leaves(error))
     if not all(isinstance(leaf, _EXPECTED) for leaf in leaves):
         raise error
     for leaf in leaves:
         sys.stderr.write(f"error: {leaf}\n")  # not the log: that is for what happens while it runs
+        manager.notifier.failed(str(leaf))
     return EXIT_CONFIG if all(isinstance(leaf, LoadError) for leaf in leaves) else EXIT_FAILED
 
 

@@ -56,6 +56,9 @@ RECEIPTS: Final = Counter(
 OUTPUT_DROPPED_BYTES: Final = Counter(
     "sandboxd_output_dropped_bytes_total", "Output that a cap dropped between the kept head and tail.", registry=REGISTRY
 )
+RELOADS: Final = Counter(
+    "sandboxd_reloads_total", "Reloads of the config, by outcome (done, refused).", ["outcome"], registry=REGISTRY
+)
 CONNECTIONS: Final = Gauge("sandboxd_connections", "Open connections, by door.", ["door"], registry=REGISTRY)
 CONNECTIONS_REFUSED: Final = Counter(
     "sandboxd_connections_refused_total", "Connections refused because all were taken, by door.", ["door"], registry=REGISTRY

@@ -22,7 +22,7 @@ from sandboxd.errors import LoadError, Problem
 MAX_BYTES: Final = 1024 * 1024  # the shipped packs are below 20 KiB
 DETECTOR_FOLDERS: Final = (Path("/usr/local/share/sandboxd/detectors"), Path("/etc/sandboxd/detectors.d"))
 
-Kind = Literal["detectors", "policies"]
+Kind = Literal["detectors", "policies", "systemd"]
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class PackFile:
 
 
 def shipped(kind: Kind) -> Path:
-    """The folder of the shipped packs: inside the package in a wheel, beside the package in a checkout."""
+    """The folder of the shipped packs (or units): inside the package in a wheel, beside the package in a checkout."""
     package = Path(__file__).resolve().parent
     inside = package / "share" / kind
     return inside if inside.is_dir() else package.parent / kind

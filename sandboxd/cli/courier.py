@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from sandboxd import logs
@@ -13,18 +15,23 @@ from sandboxd.courier.process import serve_unix
 
 @click.command()
 @click.option("--config", "file", metavar="FILE", envvar="SANDBOXD_CONFIG", default="", help="Which config [SANDBOXD_CONFIG].")
-def courier(*, file: str) -> int:
+@click.option("--socket", metavar="PATH", default="", help="Where the daemon is met; then no config is read.")
+def courier(*, file: str, socket: str) -> int:
     """Send the daemon's push notifications until it hangs up, then end (status 1: to be started anew).
 
     For a config with `courier = "unit"` in `[push]`: the daemon then connects to nothing itself.
     """
     logs.configure()
-    config = read_config(file)
-    path = config.state_dir / SOCKET_NAME
-    if config.push.courier != "unit":
-        raise Failure("cannot be the courier: the daemon has one", Exit.OTHER, hint='say `courier = "unit"` in `[push]`')
+    path = Path(socket) if socket else _of_config(file)
     try:
         serve_unix(path)
     except OSError as error:
         raise Failure(f"cannot reach the daemon at `{path}`: {error.strerror or error}", Exit.UNREACHABLE) from error
     return Exit.OTHER
+
+
+def _of_config(file: str) -> Path:
+    config = read_config(file)
+    if config.push.courier != "unit":
+        raise Failure("cannot be the courier: the daemon has one", Exit.OTHER, hint='say `courier = "unit"` in `[push]`')
+    return config.state_dir / SOCKET_NAME

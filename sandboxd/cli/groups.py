@@ -33,7 +33,8 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported by now."""
         if cmd_name in self.rooms and cmd_name not in self.commands:
-            command = getattr(importlib.import_module(f"sandboxd.cli.{cmd_name}"), cmd_name)
+            module = cmd_name.replace("-", "_")
+            command = getattr(importlib.import_module(f"sandboxd.cli.{module}"), module)
             assert isinstance(command, click.Command)
             return command
         return super().get_command(ctx, cmd_name)

@@ -114,14 +114,30 @@ class Gate:
                     return Known(entry.principal, entry.grants)
         return self._bearer(authorization, entries)
 
+    def knows(self, principal: str) -> bool:
+        """Whether somebody of that name could come in now (`operations.outbox.Standing`)."""
+        if not principal.startswith(("token:", "cert:")):
+            return True  # local users, and everybody where a door is open
+        if any(principal == f"token:{token.name}" for token in self.tokens):
+            return True
+        entries = self.book.live(datetime.now(UTC)) if self.book else ()
+        return any(entry.principal == principal for entry in entries)
+
+    def gone(self) -> frozenset[str]:
+        """Principals that the token book had and lets in no more; names are never given again, certificates may be."""
+        now = datetime.now(UTC)
+        entries = self.book.entries if self.book else ()
+        live = {entry.principal for entry in entries if entry.is_live(now)}
+        return frozenset(entry.principal for entry in entries) - live - {f"token:{token.name}" for token in self.tokens}
+
     def _meet_unix(self, sock: socket.socket) -> Peer:
         who = peer_credentials(sock)
         principal = f"uid:{who.uid}"
         if who.uid not in (0, self.own_uid):
             return Peer("unix", principal, "only root and the daemon's own user may use this socket")
         spawner = self.spawner_pid()
-        if spawner is None:
-            return Peer("unix", principal)
+        if spawner is None or who.uid != self.own_uid:
+            return Peer("unix", principal)  # no task becomes root: its processes gain no privileges, whatever they execute
         pidfd = peer_pidfd(sock, who.pid)
         try:
             verdict = judge(who.pid, pidfd, spawner, read_stat)
@@ -155,6 +171,12 @@ class Gate:
         if found is None:
             raise Unauthenticated("cannot tell who is asking: the token is not valid")
         return found
+
+
+def peer_uid(accepted: trio.socket.SocketType) -> int:
+    """The user of a Unix peer; of one that this user namespace does not know, the overflow id (user_namespaces(7))."""
+    with socket.socket(fileno=os.dup(accepted.fileno())) as sock:
+        return peer_credentials(sock).uid
 
 
 def _check_same_machine(headers: Headers) -> None:

@@ -1,7 +1,8 @@
 """Where do clients come in: how are the sockets made, and how are they given back?
 
 The daemon makes its own, so that no child inherits them, nobody else's socket is taken over, and the file of the Unix
-socket has its mode from its first moment and is gone at the end.
+socket has its mode from its first moment and is gone at the end. Or the service manager made them and hands them over
+(`handed_unix`, `handed_tcp`): then they have to be those that the config names, and stay when the daemon goes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import attrs
 
 BACKLOG: Final = 100
 _UNIX_PATH_MAX_BYTES: Final = 107  # unix(7): sun_path is 108 bytes with its NUL
+_MENDS: Final = "`sandboxd install-units` writes the units that fit the config"
 
 Door = Literal["unix", "tcp"]
 
@@ -30,9 +32,12 @@ class CannotListen(Exception):
     """A socket could not be made; the message says which and why."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Listener:
-    """A listening socket. `open_access`: TCP without any credentials (loopback only). `tls` None: it speaks clear text."""
+    """A listening socket. `open_access`: TCP without any credentials (loopback only). `tls` None: it speaks clear text.
+
+    A reload may give it other certificates; connections that are there keep theirs.
+    """
 
     socket: socket.socket
     door: Door
@@ -91,10 +96,7 @@ def tcp_listener(
         sock.setblocking(False)
         sock.set_inheritable(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit these. A peer that takes nothing, or is gone, is noticed by the kernel (tcp(7)).
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(stall_s * 1000))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _tune(sock, stall_s)
         try:
             sock.bind((address, port))
             sock.listen(BACKLOG)
@@ -102,6 +104,35 @@ def tcp_listener(
             raise CannotListen(f"cannot listen on `{host}:{port}`: {_why(error)}") from error
         bound = sock.getsockname()[1]
         yield Listener(sock, "tcp", f"[{address}]:{bound}" if ":" in address else f"{address}:{bound}", open_access, tls)
+
+
+def handed_unix(sock: socket.socket, path: Path) -> Listener:
+    """The Unix socket that the service manager listens on; `CannotListen` when it is not the one at `path`."""
+    _check_family(sock, "unix", socket.AF_UNIX)
+    name = sock.getsockname()
+    if name != str(path):
+        raise CannotListen(f"cannot listen on `{path}`: the socket that was handed over is at `{name}`; {_MENDS}")
+    return Listener(sock, "unix", name)
+
+
+def handed_tcp(
+    sock: socket.socket,
+    host: str,
+    port: int,
+    *,
+    stall_s: float = 30,
+    open_access: bool = False,
+    tls: ssl.SSLContext | None = None,
+) -> Listener:
+    """The TCP socket that the service manager listens on; `CannotListen` when it is not the one at that address."""
+    _check_family(sock, "tcp", socket.AF_INET6 if ":" in host else socket.AF_INET)
+    at, at_port = sock.getsockname()[:2]
+    if (ipaddress.ip_address(at), at_port) != (ipaddress.ip_address(host), port):
+        raise CannotListen(
+            f"cannot listen on `{host}:{port}`: the socket that was handed over is at `{at}:{at_port}`; {_MENDS}"
+        )
+    _tune(sock, stall_s)
+    return Listener(sock, "tcp", f"[{at}]:{at_port}" if ":" in at else f"{at}:{at_port}", open_access, tls)
 
 
 def is_loopback(host: str) -> bool:
@@ -113,6 +144,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def _tune(sock: socket.socket, stall_s: float) -> None:
+    """Accepted sockets inherit these. A peer that takes nothing, or is gone, is noticed by the kernel (tcp(7))."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(stall_s * 1000))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _check_family(sock: socket.socket, door: Door, family: socket.AddressFamily) -> None:
+    if (sock.family, sock.type) != (family, socket.SOCK_STREAM):
+        what = f"{sock.family.name}, {sock.type.name}"
+        raise CannotListen(f"cannot listen on the socket that was handed over as `{door}`: it is {what}; {_MENDS}")
 
 
 def _bind(sock: socket.socket, path: Path) -> None:

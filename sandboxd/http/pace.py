@@ -32,6 +32,10 @@ class Pace:
         self._burst = burst
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
+    def change(self, rate_per_s: int, burst: int) -> None:
+        """Keep other limits from now on; what a caller has used up stays used up."""
+        self._rate_per_s, self._burst = rate_per_s, burst
+
     def take(self, principal: str) -> None:
         """Count one request; `RateLimited` when the bucket is empty, and then it does not count."""
         if self._rate_per_s == 0:

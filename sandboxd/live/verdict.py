@@ -47,7 +47,7 @@ def _verdict(status: ExitStatus, ending: Ending | None, timeout_s: int) -> tuple
         texts: dict[Reason, str] = {
             "timeout": f"The command ran into its limit of {timeout_s} s and was ended.",
             "canceled": "The task was canceled and the command ended.",
-            "daemon-stopped": "The daemon was stopped, and the command with it.",
+            "daemon-stopped": "The daemon was stopped, and the command with it; an open question can no longer be answered.",
             "prompt-expired": "Nobody answered the question in time, and the policy fails the task then.",
             "secret-asked": "The command asked for a secret, which its policy does not relay, and was ended.",
             "prompt-limit": "The command asked more questions than its policy allows and was ended.",

@@ -83,7 +83,7 @@ class Host:
     there are none.
     """
 
-    instances: Mapping[str, Instance]
+    instances: dict[str, Instance]
     default_instance: str
     store: Store
     feed: Feed
@@ -95,6 +95,12 @@ class Host:
     plays_scripts: bool = False
     outbox: Outbox | None = None
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
+
+    def allow(self, adapters: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]) -> None:
+        """Tell from now on that these are each instance's adapters: its policies have changed."""
+        for name, instance in self.instances.items():
+            levels = self.spawner.levels.get(name, {})
+            self.instances[name] = attrs.evolve(instance, adapters=adapters.get(name, ()), levels=levels)
 
     def instance(self, instance_id: str) -> Instance:
         """The instance, or `InstanceNotFound`. Only for what everybody may know of it: operations `enter`."""

@@ -25,11 +25,11 @@ VACUUM_BYTES: Final = 1024 * 1024  # a piece: some 10 ms of the writer's time
 _log = logs.logger(__name__)
 
 
-async def keep_house(host: Host, retention: Retention) -> None:
-    """Tidy up now and every hour, until cancelled."""
+async def keep_house(host: Host, retention: Callable[[], Retention]) -> None:
+    """Tidy up now and every hour, by what the config says then, until cancelled."""
     while True:
         try:
-            await tidy_up(host, retention)
+            await tidy_up(host, retention())
         except StoreUnavailable as error:
             _log.error("Cannot remove what is old", error=str(error))
         await trio.sleep(EVERY_S)

@@ -20,7 +20,7 @@ import attrs
 import trio
 
 import sandboxd
-from sandboxd.errors import LoadError
+from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner import burial, linux
 from sandboxd.runner.process import ExitStatus, Process
@@ -37,6 +37,7 @@ from sandboxd.runner.protocol import (
     problems_from_json,
     to_json,
 )
+from sandboxd.runner.setup import absolute
 
 REPLY_S: Final = 10.0  # a start takes 3 ms, an end 2 s at most; one that hangs in exec (a dead network share) hangs all others
 _START_S: Final = 10.0
@@ -112,13 +113,11 @@ class Spawner:
         self.pid = process.pid
         self.no_cgroup: str | None = ready["no_cgroup"]  # why runs have no cgroup of their own, which `/readyz` tells
         self.cgroup = Path(ready["cgroup"]) if ready["cgroup"] else None
+        self._adapters = _adapters(ready)
         self.swept: int = ready["swept"]  # cgroups of daemons and spawners that were killed together, ended at this start
-        self._adapters = {
-            name: tuple((adapter, tuple(modes)) for adapter, modes in of) for name, of in ready["adapters"].items()
-        }
         self.levels: Mapping[str, Mapping[str, str]] = ready[
             "levels"
-        ]  # instance, adapter: the level kept, or why there is none
+        ]  # by instance and adapter: the level kept, or why none is
         self._process = process
         self._sock = sock
         self._reader = reader
@@ -156,6 +155,23 @@ class Spawner:
         result = await self._request("preview", request)
         assert not isinstance(result, Process)
         return result
+
+    async def prepare_reload(self, digest: str) -> Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+        """Have it read the operator's files anew; the adapters that they allow. They count from `adopt` on; `LoadError`.
+
+        `digest`: of the config that the caller has read.
+        """
+        reply: Frame | None = await self._call({"do": "reload", "digest": digest})
+        if reply is None:
+            raise LoadError("", [Problem("", "the spawner is dead")])
+        if "unusable" in reply:
+            raise LoadError(reply["unusable"]["source"], problems_from_json(reply["unusable"]["problems"]))
+        return _adapters(reply)
+
+    async def adopt(self, *, is_wanted: bool) -> None:
+        """Have what was prepared count for every start from now on, or be forgotten."""
+        if reply := await self._call({"do": "adopt", "is_wanted": is_wanted}):
+            self.levels = reply["levels"]
 
     async def ask(self, frame: Mapping[str, Any]) -> Frame | None:
         """One request about a run that is there already; None: the spawner is dead. For `Process`."""
@@ -343,7 +359,7 @@ async def _greet(setup: SpawnerSetup, sock: trio.socket.SocketType, process: tri
     reader = FrameReader()
     with trio.move_on_after(_START_S):
         try:
-            await trio.SocketStream(sock).send_all(encode({"setup": to_json(_absolute(setup))}))
+            await trio.SocketStream(sock).send_all(encode({"setup": to_json(absolute(setup))}))
             while (received := reader.next_frame()) is None:
                 data = await sock.recv(_READ_BYTES)
                 if not data:
@@ -361,15 +377,8 @@ async def _greet(setup: SpawnerSetup, sock: trio.socket.SocketType, process: tri
     raise SpawnerUnavailable(f"cannot start the spawner: no word from it within {_START_S:.0f} s")
 
 
-def _absolute(setup: SpawnerSetup) -> SpawnerSetup:
-    """The spawner's current directory is `/`, so what was meant from here is said in full."""
-    instances = tuple(
-        attrs.evolve(
-            one, root=str(Path(one.root).absolute()), policies=tuple(str(Path(name).absolute()) for name in one.policies)
-        )
-        for one in setup.instances
-    )
-    return attrs.evolve(setup, instances=instances)
+def _adapters(frame: Frame) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+    return {name: tuple((adapter, tuple(modes)) for adapter, modes in of) for name, of in frame["adapters"].items()}
 
 
 def _import_path() -> list[str]:

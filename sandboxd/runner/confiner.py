@@ -10,11 +10,11 @@ import os
 import time
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 import attrs
 
-from sandboxd.policy.model import Isolation
 from sandboxd.runner.isolation import sandbox, seccomp
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.isolation.levels import Host
@@ -39,17 +39,17 @@ class Confined:
 class Confiner:
     """Makes runs' surroundings and removes them."""
 
-    def __init__(self, setup: SpawnerSetup, host: Host, strongest: Isolation) -> None:
+    def __init__(self, setup: SpawnerSetup) -> None:
         self._setup = setup
-        self._host = host
-        self._scratch = Scratch(setup.scratch) if strongest != "none" else None
+        is_there = setup.scratch is not None and Path(setup.scratch).is_dir()
+        self._scratch = Scratch(setup.scratch) if is_there else None  # what a dead spawner left goes away, whatever the level
 
     @property
     def is_tidy(self) -> bool:
         """Whether no folder waits to be removed."""
         return self._scratch is None or self._scratch.is_clean
 
-    def prepare(self, admitted: Admitted, *, cgroup_fd: int | None, marker: str) -> Confined:
+    def prepare(self, admitted: Admitted, host: Host, *, cgroup_fd: int | None, marker: str) -> Confined:
         """Everything for one run at its level; `OSError`, `sandbox.Unusable`. To be given back by `release`."""
         plan = admitted.plan
         if plan.isolation == "none":
@@ -64,12 +64,12 @@ class Confiner:
         )
         calls = _filter_for(os.uname().machine, network=plan.network, by_name=plan.isolation == "strict")
         if plan.isolation == "standard":
-            assert self._scratch is not None  # no run is admitted at a level that no policy and no config asks for
+            self._scratch = self._scratch or Scratch(self._setup.scratch)
             folder = self._scratch.make()
-            confinement = Confinement("standard", view, self._host.landlock_abi, calls, scratch=folder)
+            confinement = Confinement("standard", view, host.landlock_abi, calls, scratch=folder)
             return Confined(confinement, {_TMPDIR: folder})
         made = sandbox.make(view, bubblewrap=self._setup.bubblewrap, cgroup_fd=cgroup_fd, marker=marker)
-        confinement = Confinement("strict", view, self._host.landlock_abi, calls, sandbox=made)
+        confinement = Confinement("strict", view, host.landlock_abi, calls, sandbox=made)
         return Confined(confinement, sessions=frozenset({made.pid}))
 
     def release(self, confined: Confined) -> None:

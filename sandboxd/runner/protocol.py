@@ -4,8 +4,9 @@ A stream socket, frames of a 4-byte length (big endian) and a JSON object. Descr
 byte of their frame; its `fds` says how many. A stream, not SOCK_SEQPACKET: that one queues ten datagrams, which a burst of
 starts overruns, and bounds a message below what exec can carry.
 
-Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end", "id": n, …}`. Spawner to daemon: `ready` or
-`refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was reaped.
+Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end" | "reload" | "adopt", "id": n, …}`.
+Spawner to daemon: `ready` or `refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was
+reaped.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class SpawnerSetup:
     """All that the spawner is told, once, before the first request.
 
     `isolation`: the level that every run gets at least. `cgroup`: a cgroup2 directory that is delegated to the daemon; None:
-    its own one, where it may write there. `read`: what runs may read of this host besides the system's own folders.
+    its own one, where it may write there. `source`: the config that it came from, to be read again at a reload
+    (`setup.renewed`); None: there is none. `read`: what runs may read of this host besides the system's own folders.
     `bubblewrap`: its absolute path. `scratch`: a folder for the runs' temporary folders, emptied at the start; None: a fresh
     one.
     """
@@ -60,6 +62,7 @@ class SpawnerSetup:
     programs: Mapping[str, str]
     isolation: Isolation = "none"
     cgroup: str | None = None
+    source: str | None = None
     read: tuple[str, ...] = ()
     bubblewrap: str = BUBBLEWRAP
     scratch: str | None = None

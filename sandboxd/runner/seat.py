@@ -1,14 +1,13 @@
 """May that request run, and in which folder exactly?
 
-The policy's seat, inside the spawner: the policies are read once, at start, from files that only root or the daemon's user can
-have written; the roots are opened once. A root that is missing then is looked for again with each request, so a workspace that
-is mounted late needs no restart; one that was opened is never looked up by name again.
+The policy's seat, inside the spawner: the policies are read at start and at a reload, from files that only root or the daemon's
+user can have written; the roots are opened once. A root that is missing then is looked for again with each request, so a
+workspace that is mounted late needs no restart; one that was opened is never looked up by name again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -17,10 +16,11 @@ from sandboxd import packs
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.decide import LEVELS, Subject, decide
 from sandboxd.policy.load import check_together, load_policy
-from sandboxd.policy.model import Denied, Isolation, LaunchPlan, Policy
+from sandboxd.policy.model import Denied, LaunchPlan, Policy
 from sandboxd.runner import limits, paths
 from sandboxd.runner.isolation.levels import Host, Kept, resolve
 from sandboxd.runner.isolation.sandbox import Bound
+from sandboxd.runner.isolation.selftest import probe_for
 from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
 
 
@@ -44,17 +44,25 @@ class Admitted:
 
 
 class Seat:
-    """Decides for every instance. `LoadError` names every policy file that cannot be used."""
+    """Decides for every instance. `LoadError` names every policy file that cannot be used.
 
-    def __init__(self, setup: SpawnerSetup, controllers: frozenset[str], find_host: Callable[[Isolation], Host]) -> None:
-        """`find_host`: what this host can keep, tried only as far as the strongest level that can be asked for needs it."""
-        self._setup = setup
+    `before`: the seat that this one is to replace; its roots stay open, and are this one's too. What this host can keep
+    is tried as far as the strongest level that can be asked for needs it. Forks: for a process with one thread.
+    """
+
+    def __init__(self, setup: SpawnerSetup, controllers: frozenset[str], before: Seat | None = None) -> None:
+        self.setup = setup
         self._controllers = controllers
-        self._instances = {instance.id: _Instance(instance) for instance in setup.instances}
+        opened = before.roots() if before else {}
+        self._instances = {instance.id: _Instance(instance, opened.get(instance.id)) for instance in setup.instances}
         policies = [policy for instance in self._instances.values() for policy in instance.policies]
         asked = [setup.isolation, *(policy.isolation.level for policy in policies if policy.isolation.level)]
-        self.strongest = max(asked, key=LEVELS.index)
-        self.host = find_host(self.strongest)
+        self._strongest = max(asked, key=LEVELS.index)
+        self.host: Host
+        if before is not None and LEVELS.index(before._strongest) >= LEVELS.index(self._strongest):
+            self.host = before.host
+        else:
+            self.host = probe_for(self._strongest, bubblewrap=setup.bubblewrap)
 
     def admit(self, request: RunRequest) -> Admitted | Denied:
         """Decide, then open the paths: everything that starting needs, or every reason against it."""
@@ -68,8 +76,8 @@ class Seat:
             message_text=request.message_text,
             root_shown=instance.setup.shown,
             root_real=instance.root_real,
-            programs=self._setup.programs,
-            isolation=self._setup.isolation,
+            programs=self.setup.programs,
+            isolation=self.setup.isolation,
         )
         decision = decide(instance.policies, request.command, subject)
         if isinstance(decision, Denied):
@@ -102,7 +110,7 @@ class Seat:
         return {name: {policy.adapter: self._level(policy) for policy in one.policies} for name, one in self._instances.items()}
 
     def _level(self, policy: Policy) -> str:
-        kept = resolve(max(self._setup.isolation, policy.isolation.level or "none", key=LEVELS.index), self.host)
+        kept = resolve(max(self.setup.isolation, policy.isolation.level or "none", key=LEVELS.index), self.host)
         return kept.level if isinstance(kept, Kept) else kept.reason
 
     def adapters(self) -> dict[str, list[list[object]]]:
@@ -112,26 +120,30 @@ class Seat:
             for name, instance in self._instances.items()
         }
 
+    def roots(self) -> dict[str, int]:
+        """The root of each instance that could be opened."""
+        return {name: instance.root_fd for name, instance in self._instances.items() if instance.root_fd is not None}
+
 
 class _Instance:
     """One instance: its policies, and its root once it could be opened."""
 
-    def __init__(self, setup: InstanceSetup) -> None:
+    def __init__(self, setup: InstanceSetup, root_fd: int | None) -> None:
         self.setup = setup
         self.root_real = os.path.realpath(setup.root)
         self.policies = _load_all(setup.policies)
-        self._root_fd: int | None = None
+        self.root_fd = root_fd
         self.open_root()
 
     def open_root(self) -> int | Problem:
         """The root's descriptor, or why there is none."""
-        if self._root_fd is None:
+        if self.root_fd is None:
             try:
-                self._root_fd = paths.open_root(self.setup.root)
+                self.root_fd = paths.open_root(self.setup.root)
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 return Problem("instance", f"cannot open the root of instance `{self.setup.id}`: {why}", "root")
-        return self._root_fd
+        return self.root_fd
 
 
 def _load_all(files: tuple[str, ...]) -> tuple[Policy, ...]:

@@ -20,8 +20,6 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,9 +27,8 @@ import attrs
 
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Denied
-from sandboxd.runner import cgroup, limits, linux, tree
+from sandboxd.runner import cgroup, limits, linux, reaping, tree
 from sandboxd.runner.confiner import Confined, Confiner
-from sandboxd.runner.isolation import selftest
 from sandboxd.runner.isolation.sandbox import Unusable
 from sandboxd.runner.launch import Launched, launch
 from sandboxd.runner.outbox import Outbox
@@ -46,6 +43,7 @@ from sandboxd.runner.protocol import (
     to_json,
 )
 from sandboxd.runner.seat import Admitted, Seat
+from sandboxd.runner.setup import renewed
 from sandboxd.runner.tree import Tree
 
 END_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms, a sweep 25 to 40 ms; what is left after this hangs in the kernel
@@ -110,13 +108,12 @@ def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: i
     base = cgroup.make_base(wanted.cgroup)
     controllers = frozenset[str]() if isinstance(base, cgroup.NoCgroup) else cgroup.use_controllers(base)
     try:
-        seat = Seat(wanted, controllers, partial(selftest.probe_for, bubblewrap=wanted.bubblewrap))
+        seat = Seat(wanted, controllers)
     except LoadError:
         if isinstance(base, Path):
             cgroup.remove(base)
         raise
-    confiner = Confiner(wanted, seat.host, seat.strongest)
-    return _Spawner(seat, confiner, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers, swept=swept)
+    return _Spawner(seat, sock=sock, reader=reader, daemon=daemon, base=base, controllers=controllers, swept=swept)
 
 
 class _Spawner:
@@ -125,7 +122,6 @@ class _Spawner:
     def __init__(
         self,
         seat: Seat,
-        confiner: Confiner,
         *,
         sock: socket.socket,
         reader: FrameReader,
@@ -135,7 +131,8 @@ class _Spawner:
         swept: int,
     ) -> None:
         self._seat = seat
-        self._confiner = confiner
+        self._confiner = Confiner(seat.setup)
+        self._prepared: Seat | None = None
         self._sock = sock
         self._reader = reader
         self._daemon = daemon
@@ -242,8 +239,24 @@ class _Spawner:
                     return
                 run.asked_by.append(frame["id"])
                 run.end_by = time.monotonic() + END_S
+            case "reload":
+                self._outbox.put({"re": frame["id"], **self._prepare(frame["digest"])})
+            case "adopt":
+                if frame["is_wanted"] and self._prepared is not None:
+                    self._seat = self._prepared
+                self._prepared = None
+                self._outbox.put({"re": frame["id"], "levels": self._seat.levels()})
             case other:
                 raise ProtocolError(f"cannot do `{other}`: unknown")
+
+    def _prepare(self, digest: str) -> Frame:
+        """Read the operator's files anew; they count from `adopt` on."""
+        self._prepared = None
+        try:
+            self._prepared = Seat(renewed(self._seat.setup, digest), self._controllers, self._seat)
+        except LoadError as error:
+            return {"unusable": _told(error)}
+        return {"adapters": self._prepared.adapters()}
 
     def _admit(self, frame: Frame) -> None:
         reply: dict[str, Any] = {"re": frame["id"]}
@@ -278,7 +291,7 @@ class _Spawner:
             if self._base is not None:
                 path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on, level))
                 procs = cgroup.open_procs(path)
-            confined = self._confiner.prepare(admitted, cgroup_fd=procs, marker=f"{tree.MARKER}={task_id}")
+            confined = self._confiner.prepare(admitted, self._seat.host, cgroup_fd=procs, marker=f"{tree.MARKER}={task_id}")
             started = launch(
                 attrs.evolve(plan, env={**confined.env, **plan.env}),
                 rlimits=limits.rlimits(plan.limits, on, level),
@@ -305,13 +318,13 @@ class _Spawner:
 
     def _reap(self) -> None:
         leaders = {run.tree.leader: run for run in self._runs.values() if run.tree.leader_alive}
-        for pid, status in _reaped():
+        for pid, status in reaping.reaped():
             run = leaders.get(pid)
             if run is None:  # an orphan
                 continue
             run.tree.leader_alive = False
             code = os.waitstatus_to_exitcode(status)
-            ending: Frame = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
+            ending: Frame = {"code": code} if code >= 0 else {"signal": reaping.signal_name(-code)}
             if code == -signal.SIGKILL and run.cgroup is not None:
                 ending["oom"] = cgroup.oom_kills(run.cgroup) > 0  # the kernel's KILL looks like anybody's, but is counted
             self._outbox.put({"exited": run.number, **ending})
@@ -371,24 +384,6 @@ def _told(error: _Refused | LoadError) -> Frame:
     if isinstance(error, LoadError):
         return {"source": error.source, "problems": problems_to_json(error.problems)}
     return {"why": str(error)}
-
-
-def _reaped() -> Iterator[tuple[int, int]]:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        yield pid, status
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 def _keep_standard_descriptors() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-KINDS = ("detectors", "policies")
+KINDS = {"detectors": ".toml", "policies": ".toml", "systemd": ".service"}
 
 
 def build(source: Path, out: Path, *kinds: str) -> Path:
@@ -46,7 +46,7 @@ def packed(wheel: Path, prefix: str) -> dict[str, str]:
 def test_the_wheel_holds_every_pack_as_it_stands_in_the_tree(wheel: Path, repository: Path, kind: str) -> None:
     shipped = digests(repository / kind, f"sandboxd/share/{kind}")
 
-    assert any(name.endswith(".toml") for name in shipped)
+    assert any(name.endswith(KINDS[kind]) for name in shipped)
     assert packed(wheel, f"sandboxd/share/{kind}") == shipped
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.systemd import Image, Machine, why_no_systemd
+from tests.support.unit import Unit
 
 
 @pytest.fixture
@@ -41,3 +43,33 @@ def shared(tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Dae
     daemon.start()
     yield daemon
     daemon.end()
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory, node: Path) -> Image:
+    """This tree's wheel, installed for machines of the tests' own (`tests/support/systemd.py`)."""
+    if why := why_no_systemd():
+        pytest.skip(f"NOT TESTED HERE: sandboxd under a real systemd: {why}")
+    return Image(tmp_path_factory.mktemp("image"), node)
+
+
+@pytest.fixture(scope="module")
+def make_machine(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Machine]]:
+    """Machines of one file of tests, to be filled and brought up."""
+    made: list[Machine] = []
+
+    def make() -> Machine:
+        made.append(Machine(image, tmp_path_factory.mktemp("machine")))
+        return made[-1]
+
+    yield make
+    for machine in made:
+        machine.down()
+
+
+@pytest.fixture(scope="module")
+def booted(make_machine: Callable[[], Machine]) -> Unit:
+    """sandboxd as a service under a real systemd, for one file of tests; the first client starts it."""
+    unit = Unit(make_machine())
+    unit.up()
+    return unit

@@ -1,0 +1,138 @@
+"""What may change while the daemon runs, and how does it change all at once?
+
+SIGHUP. Everything is read and checked first, by the daemon and, for what may run, by the spawner itself; only then does any of
+it count, within one turn of the event loop. If one thing is wrong, nothing changes and all of it is told. What is not in
+`RELOADABLE` takes a restart, and a reload that finds it changed is refused by its name: a key that nobody thought of is never
+half in force. Runs that are there go on by what they began with, and their questions stay open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import attrs
+
+from sandboxd import logs, metrics, packs
+from sandboxd.config import Config, parse_config, to_json
+from sandboxd.detect.load import Pack
+from sandboxd.errors import LoadError, Problem
+from sandboxd.http.listeners import Listener
+from sandboxd.http.pace import Pace
+from sandboxd.http.tls import tls_context
+from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
+from sandboxd.http.token_book import TokenBook
+from sandboxd.http.tokens import Token, load_tokens
+from sandboxd.operations.host import Host
+from sandboxd.service.credentials import placed
+from sandboxd.service.manager import Manager
+
+RELOADABLE: Final = (
+    "programs.*",
+    "instance.*.policies",
+    "auth.tokens.*",
+    "limits.max_tasks",
+    "limits.stop_grace",
+    "limits.rate",
+    "limits.burst",
+    "retention.*",
+)
+
+_log = logs.logger(__name__)
+
+
+@attrs.define(eq=False)
+class Reloader:
+    """`config` is what counts now, as the file has it. `read_packs` reads and checks what a start reads and checks.
+
+    `tokens`, `card_limits`: those that the doors go by; both are filled anew.
+    """
+
+    config: Config
+    manager: Manager
+    host: Host
+    pace: Pace
+    tokens: list[Token]
+    card_limits: dict[str, Any]
+    listeners: list[Listener]
+    read_packs: Callable[[Config], Mapping[str, Pack]]
+
+    async def reload(self) -> None:
+        """Go by the file as it is now, or tell why not and go on as before. Never raises for what an operator wrote."""
+        notifier = self.manager.notifier
+        notifier.reloading()
+        try:
+            changed = await self._reload()
+        except LoadError as error:
+            metrics.RELOADS.labels(outcome="refused").inc()
+            _log.error("Cannot reload, so nothing has changed", why=str(error))
+            notifier.ready(f"reload refused, the old config counts: {error}")
+            return
+        metrics.RELOADS.labels(outcome="done").inc()
+        _log.info("reloaded", changed=", ".join(changed) or "nothing of the config")
+        notifier.ready("ready; reloaded")
+
+    async def _reload(self) -> list[str]:
+        if self.config.source is None:
+            raise LoadError("", [Problem("", "there is no config that could be read again")])
+        file = packs.read(self.config.source)
+        config = parse_config(file.path, file.text)
+        changed = changes(self.config, config)
+        if fixed := [key for key in changed if not any(fnmatchcase(key, pattern) for pattern in RELOADABLE)]:
+            raise LoadError(str(file.path), [Problem(key, "changed, which takes a restart") for key in fixed])
+        detectors = self.read_packs(config)
+        adapters = await self.host.spawner.prepare_reload(file.digest)
+        try:
+            found = placed(config, self.manager.credentials)
+            contexts = [tls_context(found.listen.tls) if at.tls and found.listen.tls else None for at in self.listeners]
+            tokens = tokens_of(found)
+            TokenBook(found.state_dir / TOKEN_BOOK, found.tokens)  # for its opinion on the names
+        except BaseException:
+            await self.host.spawner.adopt(is_wanted=False)
+            raise
+        await self.host.spawner.adopt(is_wanted=True)
+        # No checkpoint from here on: no request meets half of it.
+        limits = config.limits
+        self.config = config
+        self.tokens[:] = tokens
+        self.pace.change(limits.rate, limits.burst)
+        self.host.supervisor.change(detectors, max_tasks=limits.max_tasks, stop_grace_s=limits.stop_grace_s)
+        self.host.allow(adapters)
+        self.card_limits.update(card_limits(config))
+        for listener, context in zip(self.listeners, contexts, strict=True):
+            listener.tls = context
+        return changed
+
+
+def tokens_of(config: Config) -> tuple[Token, ...]:
+    """The config's tokens, where it has a door that asks for one; `LoadError`."""
+    return load_tokens(config.tokens) if config.listen.tcp and not config.listen.unauthenticated else ()
+
+
+def card_limits(config: Config) -> dict[str, Any]:
+    """What extended cards tell of this host's limits."""
+    return {
+        "max_tasks": config.limits.max_tasks,
+        "max_body_bytes": config.limits.max_body_bytes,
+        "requests_per_s": config.limits.rate,
+    }
+
+
+def changes(before: Config, after: Config) -> list[str]:
+    """The keys whose values differ, such as `listen.tcp` or `instance.main.policies`."""
+    old, new = _flat(to_json(before)), _flat(to_json(after))
+    return sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{key}.")
+        elif key == "instance":
+            for instance in value:
+                found |= _flat(instance, f"instance.{instance['id']}.")
+        else:
+            found[prefix + key] = value
+    return found

@@ -1,0 +1,76 @@
+"""How do unit files get onto a system, and do those that are there still fit?"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+
+from sandboxd.service.units import UnitFile, optional_files
+
+
+@attrs.frozen
+class Drift:
+    """A file that is not as it should be. `lines`: a unified diff from what is there to what should be."""
+
+    path: Path
+    why: str
+    lines: tuple[str, ...] = ()
+
+
+def install(files: Iterable[UnitFile], root: Path) -> list[Path]:
+    """Write what is not there yet or is otherwise, and remove what is too much; the files that changed. `OSError`."""
+    files = list(files)
+    changed = []
+    for file in files:
+        path = root / file.path
+        if _text(path) == file.text:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # systemd does not read names that begin with a dot
+        draft.write_text(file.text)
+        draft.chmod(0o644)
+        draft.replace(path)
+        changed.append(path)
+    for path in _surplus(files, root):
+        path.unlink()
+        changed.append(path)
+    return changed
+
+
+def drift(files: Iterable[UnitFile], root: Path) -> list[Drift]:
+    """What `install` would change."""
+    files = list(files)
+    found = []
+    for file in files:
+        path = root / file.path
+        there = _text(path)
+        if there is None:
+            found.append(Drift(path, "is missing"))
+        elif there != file.text:
+            lines = difflib.unified_diff(
+                there.splitlines(), file.text.splitlines(), "installed", "of the config", lineterm="", n=0
+            )
+            found.append(Drift(path, "is for another config or another sandboxd", tuple(lines)))
+    return found + [Drift(path, "is not needed by the config") for path in _surplus(files, root)]
+
+
+def is_installed(root: Path) -> bool:
+    """Whether there are units of ours at all."""
+    return os.path.lexists(root / "etc/systemd/system/sandboxd.service")
+
+
+def _surplus(files: Iterable[UnitFile], root: Path) -> list[Path]:
+    wanted = {file.path for file in files}
+    return [root / path for path in optional_files() if path not in wanted and os.path.lexists(root / path)]
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None

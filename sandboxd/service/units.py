@@ -1,0 +1,173 @@
+"""Which unit files does this machine's config need?
+
+The units themselves are shipped as they are (`systemd/`). What depends on the config goes into a drop-in beside each: where
+sandboxd is installed, which folders the policies let tasks write, which sockets and credentials there are. A config that would
+not work in the unit, or would in silence do less than it says, is refused with every reason at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from sandboxd import packs
+from sandboxd.config import DEFAULT_PATH, Config
+from sandboxd.errors import LoadError, Problem
+from sandboxd.policy.load import load_policy
+from sandboxd.service.credentials import named
+
+UNITS: Final = Path("etc/systemd/system")
+DROP_IN: Final = "10-config.conf"
+BUBBLEWRAP: Final = UNITS / "sandboxd.service.d/20-bubblewrap.conf"
+CREDENTIALS: Final = Path("/etc/sandboxd/credentials")
+COURIER_SOCKET: Final = "/run/sandboxd-courier/courier.sock"
+_STATE: Final = Path("/var/lib")
+_HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  # ProtectHome= and PrivateTmp= put others there
+_FIXED_EXEC: Final = Path("/usr")
+
+
+@attrs.frozen
+class UnitFile:
+    """A file below the root of the system that it is for."""
+
+    path: Path
+    text: str = attrs.field(repr=False)
+
+
+def unit_files(config: Config, *, bubblewrap: bool = False) -> tuple[UnitFile, ...]:
+    """Every file, for the sandboxd that runs here; `LoadError` names all that would not work in a unit."""
+    writable = _writable(config)
+    if problems := list(_problems(config, writable)):
+        raise LoadError(str(config.source or DEFAULT_PATH), problems)
+    sockets = ["sandboxd-tcp.socket"] if config.listen.tcp else []
+    sockets += ["sandboxd-courier.socket"] if _has_courier(config) else []
+    files = [
+        UnitFile(Path("etc/sysusers.d/sandboxd.conf"), _shipped("sysusers.conf")),
+        UnitFile(Path("etc/tmpfiles.d/sandboxd.conf"), _shipped("tmpfiles.conf")),
+        *_with_drop_in("sandboxd.service", _service(config, sockets, writable)),
+        *_with_drop_in("sandboxd.socket", _socket(str(config.listen.unix))),
+    ]
+    if config.listen.tcp:
+        files += _with_drop_in("sandboxd-tcp.socket", _socket(str(config.listen.tcp)))
+    if _has_courier(config):
+        files.append(UnitFile(UNITS / "sandboxd-courier.socket", _shipped("sandboxd-courier.socket")))
+        files += _with_drop_in("sandboxd-courier.service", _courier())
+    if bubblewrap:
+        files.append(UnitFile(BUBBLEWRAP, _shipped("sandboxd-bubblewrap.conf")))
+    return tuple(files)
+
+
+def optional_files() -> tuple[Path, ...]:
+    """Files of ours that some configs need and others do not: where one is too many, it has drifted."""
+    names = ("sandboxd-tcp.socket", "sandboxd-courier.socket", "sandboxd-courier.service")
+    return (BUBBLEWRAP, *(path for name in names for path in (UNITS / name, UNITS / f"{name}.d" / DROP_IN)))
+
+
+def _has_courier(config: Config) -> bool:
+    return config.push.enabled and config.push.courier == "unit"
+
+
+def _with_drop_in(name: str, drop_in: Iterable[str]) -> list[UnitFile]:
+    text = "\n".join(
+        ["# Written by `sandboxd install-units`, and written anew by it: own changes go into `systemctl edit`.", *drop_in]
+    )
+    return [UnitFile(UNITS / name, _shipped(name)), UnitFile(UNITS / f"{name}.d" / DROP_IN, text + "\n")]
+
+
+def _shipped(name: str) -> str:
+    return (packs.shipped("systemd") / name).read_text()
+
+
+def _service(config: Config, sockets: Sequence[str], writable: Sequence[Path]) -> Iterator[str]:
+    if sockets:
+        yield from ("", "[Unit]", f"Requires={' '.join(sockets)}", f"After={' '.join(sockets)}")
+        if _has_courier(config):
+            yield "Wants=sandboxd-courier.service"
+    source = (config.source or DEFAULT_PATH).absolute()
+    at = "" if source == DEFAULT_PATH else f" --config {_quoted(source)}"
+    yield from ("", "[Service]", "ExecStart=", f"ExecStart={_quoted(_command())} serve{at}")
+    yield from ("ExecReload=", f"ExecReload={_quoted(_command())} check all{at}", "ExecReload=/bin/kill -HUP $MAINPID")
+    if config.state_dir != _STATE / "sandboxd":
+        yield from ("StateDirectory=", f"StateDirectory={_escaped(config.state_dir.relative_to(_STATE))}")
+    yield from (f"ReadWritePaths={_quoted(path)}" for path in writable)
+    # A writable folder is a mount of its own and would stay executable (systemd 252).
+    yield from (f"NoExecPaths={_quoted(path)}" for path in (*writable, config.state_dir))
+    yield from (f"ExecPaths={_quoted(path)}" for path in _executable(config))
+    yield from (f"LoadCredential={name}:{_escaped(CREDENTIALS / name)}" for name in sorted(named(config)))
+
+
+def _courier() -> Iterator[str]:
+    yield from ("", "[Service]", "ExecStart=", f"ExecStart={_quoted(_command())} courier --socket {COURIER_SOCKET}")
+    yield from (f"ExecPaths={_quoted(path)}" for path in _homes())
+
+
+def _socket(address: str) -> Iterator[str]:
+    yield from ("", "[Socket]", "ListenStream=", f"ListenStream={_escaped(address)}")
+
+
+def _problems(config: Config, writable: Iterable[Path]) -> Iterator[Problem]:
+    if config.listen.unix is None:
+        yield Problem("listen.unix", "is missing: the command line of this machine comes in there")
+    if config.listen.tcp is not None and config.listen.tcp.port == 0:
+        yield Problem("listen.tcp", "the unit's socket needs a port that is named, not 0")
+    if config.push.enabled and config.push.courier == "child":
+        why = 'the unit has no network, so a child of it reaches nobody: say courier = "unit", or enabled = false'
+        yield Problem("push.courier", why)
+    if config.state_dir == _STATE or not config.state_dir.is_relative_to(_STATE):
+        yield Problem("state_dir", f"`{config.state_dir}` must be below {_STATE}, where the unit has its StateDirectory=")
+    if config.tck is not None:
+        yield Problem("tck.profile", "is for a test, not for a service")
+    seen = [(f"instance.{instance.id}.root", instance.root) for instance in config.instances]
+    seen += [(f"programs.{name}", Path(program)) for name, program in config.programs.items()]
+    seen += [("", home) for home in _homes()]
+    for key, path in seen:
+        if hidden := next((folder for folder in _HIDDEN if path.resolve().is_relative_to(folder)), None):
+            yield Problem(key, f"`{path}` is below `{hidden}`, of which the unit sees nothing")
+    for path in writable:
+        if not path.is_dir():
+            yield Problem(
+                "instance", f"`{path}`, which a policy lets tasks write, is no folder: make it, or the unit cannot start"
+            )
+
+
+def _writable(config: Config) -> tuple[Path, ...]:
+    """The folders that the policies let tasks write; nothing else of a workspace can be written in the unit."""
+    found = set()
+    for instance in config.instances:
+        for name in instance.policies:
+            file = packs.read(name)
+            policy = load_policy(str(name), file.text, file.digest)
+            found |= {instance.root / policy.cwd / folder for folder in policy.isolation.writable or ()}
+    return tuple(sorted(Path(path).resolve() for path in found))
+
+
+def _executable(config: Config) -> tuple[Path, ...]:
+    """What must be executable beside /usr: this Python, sandboxd, and the programs with the libraries beside them."""
+    programs = [Path(program).resolve() for program in config.programs.values()]
+    found = {program.parent.parent if program.parent.name == "bin" else program for program in programs} | set(_homes())
+    return tuple(sorted(path for path in found if not path.is_relative_to(_FIXED_EXEC)))
+
+
+def _homes() -> tuple[Path, ...]:
+    """Where sandboxd and its Python are installed."""
+    return tuple(sorted({home for home in map(Path, (sys.prefix, sys.base_prefix)) if not home.is_relative_to(_FIXED_EXEC)}))
+
+
+def _command() -> Path:
+    return Path(sys.prefix) / "bin/sandboxd"
+
+
+def _escaped(text: str | Path) -> str:
+    return str(text).replace("%", "%%")  # systemd.unit(5), specifiers
+
+
+def _quoted(path: Path) -> str:
+    """As one word of a unit file (systemd.syntax(7))."""
+    text = _escaped(path)
+    if all(char.isalnum() or char in "/._-+@:,=%" for char in text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$") + '"'
