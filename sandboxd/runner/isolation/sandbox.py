@@ -122,7 +122,7 @@ def make(view: View, *, bubblewrap: str = BUBBLEWRAP, cgroup_fd: int | None = No
 def _arguments(view: View, info_fd: int) -> list[str]:
     words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if view.network else ["--unshare-net"]
-    words += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL", "--info-fd", str(info_fd)]
+    words += ["--die-with-parent", "--cap-drop", "ALL", "--info-fd", str(info_fd)]
     words += ["--ro-bind", places.SYSTEM, places.SYSTEM]
     for top in places.TOP:
         path = Path(top)
