@@ -1,9 +1,9 @@
 """What do the attacks come to against a daemon that systemd runs?
 
-    python -m tests.hostile.in_unit PID
+    python -m tests.hostile.in_unit '{"pid": …, "config": …, "policy": …, "port": …, "token": …}'
 
-Run as root inside the machine, where `PID` is the daemon; the victim is another process of its user, outside of the unit. The
-verdicts come as JSON.
+Run as root inside the machine; the victim is another process of the daemon's user, outside of the unit. The verdicts come as
+JSON.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import itertools
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import attrs
-from tests.support.unit import CONFIG, POLICY, PORT, TOKEN
 
 from tests.hostile.attacks.craft import ATTACKS
+from tests.hostile.attacks.runner import ROOMS
 from tests.hostile.hostile_daemon import HostileDaemon
 from tests.hostile.range import Range
 
@@ -26,12 +27,13 @@ USER = "sandboxd"
 class UnitDaemon(HostileDaemon):
     """The one that runs already. Its door is TCP, whose socket systemd holds."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, where: dict[str, Any]) -> None:
         self.workspace, self.sibling = Path("/srv/workspace"), Path("/srv/workspace-of-somebody-else")
         self.state, self.socket = Path("/var/lib/sandboxd"), Path("/run/sandboxd/sandboxd.sock")
-        self.config, self.policy = Path(CONFIG), Path(POLICY)
-        self.url = f"http://127.0.0.1:{PORT}"
-        self._pid = pid
+        self.config, self.policy = Path(where["config"]), Path(where["policy"])
+        self.url = f"http://127.0.0.1:{where['port']}"
+        self._pid: int = where["pid"]
+        self._token: str = where["token"]
         self._names = itertools.count()
 
     @property
@@ -40,12 +42,13 @@ class UnitDaemon(HostileDaemon):
 
     @property
     def token(self) -> str:
-        return TOKEN
+        return self._token
 
 
-def main(pid: int) -> None:
-    ground = Range(Path("/srv/range"), UnitDaemon(pid), home=Path("/home/victim"), user=USER)
+def main(where: dict[str, Any]) -> None:
+    ground = Range(Path("/srv/range"), UnitDaemon(where), home=Path("/home/victim"), user=USER)
     try:
+        assert ROOMS, "the attacks register where they are imported"
         verdicts = ground.attack(list(ATTACKS), leave="the-tree")
     finally:
         ground.end()
@@ -55,4 +58,4 @@ def main(pid: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(json.loads(sys.argv[1]))

@@ -172,7 +172,7 @@ class Range:
         """One task that tries them all, beside one that is there to be hurt."""
         (self.daemon.workspace / ".aiwg/ops/runs/enough").unlink(missing_ok=True)
         other = self.daemon.send({"targets": {}, "stay": str(self.daemon.workspace / ".aiwg/ops/runs/enough")}, wait=False)
-        other_pid = wait_until(lambda: self._runner_of(other["id"]), what="the other task's process")
+        other_pid = wait_until(lambda: self._runner_of(other["id"]), timeout_s=60, what="the other task's process")
         targets = self.targets() | {"other_task": other_pid, "other_tty": str(Path(f"/proc/{other_pid}/fd/0").readlink())}
         before, described = contents(self._watched()), metadata(self._watched())
         try:
@@ -180,7 +180,7 @@ class Range:
             told = self.ask_victim()
         finally:
             (self.daemon.workspace / ".aiwg/ops/runs/enough").touch()
-        assert state_of(self.daemon.until(other["id"], "COMPLETED", "FAILED")) == "COMPLETED", output_of(other)
+        assert state_of(self.daemon.until(other["id"], "COMPLETED", "FAILED", timeout_s=60)) == "COMPLETED", output_of(other)
         lines = read_lines(output_of(task))
         assert lines, f"{task['status']} {output_of(task)}"
         assert "done" in lines[-1], output_of(task)[-2000:]
@@ -195,6 +195,8 @@ class Range:
         )
 
     def _runner_of(self, task_id: str) -> int | None:
+        task = self.daemon.get(task_id)
+        assert state_of(task) in ("SUBMITTED", "WORKING"), task["status"]
         for pid in processes_with(task_id):
             with suppress(OSError):
                 if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"python3\0-B\0"):

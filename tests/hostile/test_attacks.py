@@ -78,7 +78,7 @@ def test_a_node_program_has_no_other_ways(level: str, node_verdicts: Verdicts):
 
     assert {name: how for name, how in through.items() if name not in ALLOWED[level]} == {}
     assert node_verdicts.files == ()
-    wait_until(lambda: not processes_with("HOSTILE_TREE=the-nodes-tree"), timeout_s=10, what="the end of its child")
+    wait_until(lambda: not processes_with("HOSTILE_TREE=the-nodes-tree"), timeout_s=30, what="the end of its child")
 
 
 def test_an_honest_program_notices_nothing(node_verdicts: Verdicts):
@@ -87,7 +87,7 @@ def test_an_honest_program_notices_nothing(node_verdicts: Verdicts):
 
 
 def test_a_tree_that_was_left_behind_is_gone(verdicts: Verdicts):
-    wait_until(lambda: not processes_with("HOSTILE_TREE=the-tree"), timeout_s=10, what="the end of the tree")
+    wait_until(lambda: not processes_with("HOSTILE_TREE=the-tree"), timeout_s=30, what="the end of the tree")
 
 
 def test_bombs_hurt_nobody_else(level: str, ground: Range, verdicts: Verdicts):
@@ -107,13 +107,13 @@ def test_bombs_hurt_nobody_else(level: str, ground: Range, verdicts: Verdicts):
 def test_a_fork_bomb_does_not_keep_the_next_task_from_starting(level: str, ground: Range):
     runs = ground.daemon.workspace / ".aiwg/ops/runs"
     bomb = ground.daemon.send({"targets": {}, "stay": str(runs / "bombed"), "forks": 500}, wait=False)
-    wait_until(lambda: '"children"' in output_of(ground.daemon.get(bomb["id"])), what="the bomb")
+    wait_until(lambda: '"children"' in output_of(ground.daemon.get(bomb["id"])), timeout_s=60, what="the bomb")
 
     next_task = ground.daemon.send({"targets": {}, "only": []})
 
     assert state_of(next_task) == "COMPLETED", next_task["status"]
     (runs / "bombed").touch()
-    ground.daemon.until(bomb["id"], "COMPLETED")
+    ground.daemon.until(bomb["id"], "COMPLETED", timeout_s=60)
 
 
 def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, node: Path, record_property):

@@ -19,7 +19,7 @@ from tests.hostile.attacks import files, memory, modes, processes, resources, si
 from tests.hostile.attacks.craft import ATTACKS, BOMBS, Attack, Targets
 
 ROOMS = (files, memory, modes, processes, resources, signals, sockets, surface, terminal, writes)  # they register on import
-BOUND_S = 8.0
+BOUND_S = 20.0
 
 
 def main() -> None:
