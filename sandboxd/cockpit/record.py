@@ -63,6 +63,7 @@ class Sighting:
     number: int
     host: str
     task_id: str
+    digest: str
     kind: str
     text: str
     why: str

@@ -136,6 +136,12 @@ class Records:
             await self._changed.wait()
         return self._changes
 
+    def touch(self) -> None:
+        """Let everybody who waits look again."""
+        self._changes += 1
+        self._changed.set()
+        self._changed = trio.Event()
+
     async def close(self) -> None:
         """Finish what was begun."""
         await self._database.close()
@@ -147,9 +153,7 @@ class Records:
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         result = await self._database.write(work)
-        self._changes += 1
-        self._changed.set()
-        self._changed = trio.Event()
+        self.touch()
         return result
 
 

@@ -168,7 +168,7 @@ def pass_by(connection: sqlite3.Connection, host: str, task_id: str, digest: str
 def sightings(connection: sqlite3.Connection) -> Sequence[Sighting]:
     """What stands there now and cannot be asked."""
     rows = connection.execute(
-        "SELECT number, host, task_id, kind, text, why FROM sightings WHERE gone_at_us IS NULL ORDER BY number"
+        "SELECT number, host, task_id, digest, kind, text, why FROM sightings WHERE gone_at_us IS NULL ORDER BY number"
     )
     return [Sighting(*row) for row in rows]
 

@@ -208,9 +208,9 @@ def _environment(policy: Policy, values: Mapping[str, str], command: AdapterComm
 def _checked_paths(policy: Policy, values: Mapping[str, str], folder: str) -> tuple[CheckedPath, ...]:
     paths = [CheckedPath("working_dir", folder, "directory")]
     if policy.runner is not None:
-        paths.append(CheckedPath("runner", join(folder, policy.runner), "file"))
+        paths.append(CheckedPath("runner", join(folder, policy.runner), "file", policy.pins.get("runner", ())))
     paths += [
-        CheckedPath(name, join(folder, values[name]), "file")
+        CheckedPath(name, join(folder, values[name]), "file", policy.pins.get(name, ()))
         for name, hole in policy.holes.items()
         if isinstance(hole, PathUnder)
     ]

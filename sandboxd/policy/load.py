@@ -64,6 +64,7 @@ def load_policy(source: str, text: str, digest: str) -> Policy:
     limits, timeout_max_s = _read_limits(top.table("limits"))
     prompts = _read_prompts(top.table("prompts"))
     isolation = _read_isolation(top.table("isolation"))
+    pins = _read_pins(top.table("pin"), runner, holes)
     examples = tuple(_read_example(table, holes) for table in top.tables("example"))
     top.close()
     if problems:
@@ -86,6 +87,7 @@ def load_policy(source: str, text: str, digest: str) -> Policy:
         prompts=prompts,
         isolation=isolation,
         examples=examples,
+        pins=pins,
     )
 
 
@@ -333,6 +335,20 @@ def _read_isolation(table: Table) -> IsolationRules:
     tmp_bytes = table.size("tmp", TMP_BYTES, least_bytes=4096)
     table.close()
     return IsolationRules(level, network, writable, tmp_bytes)
+
+
+def _read_pins(table: Table, runner: str | None, holes: Mapping[str, Hole]) -> dict[str, tuple[str, ...]]:
+    """Digests for the runner, and for holes that take a file."""
+    files = [name for name, hole in holes.items() if isinstance(hole, PathUnder)]
+    pins = {name: table.texts(name, required=True) for name in ("runner", *files) if table.has(name)}
+    for name, digests in pins.items():
+        for digest in digests:
+            if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+                table.problem(name, f"{shown(digest)} is no digest: `sha256:` and 64 digits, as `sha256sum` prints them")
+    if "runner" in pins and runner is None:
+        table.problem("runner", "pins nothing: the command has no runner, which `[command] runner` would name")
+    table.close()
+    return pins
 
 
 def _read_example(table: Table, holes: Mapping[str, Hole]) -> Example:

@@ -21,12 +21,14 @@ Secrets = Literal["wait", "fail", "relay"]
 class CheckedPath:
     """A path below the instance's root that the spawner opens race-free before anything starts.
 
-    `hole`: what it is called in reasons (`runner`, `request`, `working_dir`). `kind`: what it must be.
+    `hole`: what it is called in reasons (`runner`, `request`, `working_dir`). `kind`: what it must be. `pins`: the digests
+    (`sha256:…`) that the policy takes for its bytes; none: any.
     """
 
     hole: str
     path: str
     kind: Literal["file", "directory"]
+    pins: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -134,7 +136,8 @@ class Policy:
     """One adapter's permission to run one command, as the operator wrote it.
 
     All paths are relative to `cwd`, which is itself relative to the instance's root. `runner`: the literal argument that must
-    be a regular file before anything starts. `working_dirs`: where the caller may let it run instead of `cwd`.
+    be a regular file before anything starts. `working_dirs`: where the caller may let it run instead of `cwd`. `pins`: the
+    digests that the bytes of the runner, or of the file in a hole, may have; what is not in there may be anything.
     """
 
     name: str
@@ -154,6 +157,7 @@ class Policy:
     prompts: PromptRules
     isolation: IsolationRules
     examples: tuple[Example, ...]
+    pins: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     @property
     def modes(self) -> tuple[str, ...]:

@@ -111,3 +111,10 @@ def why_no_openat2() -> str | None:
     if not Path("/proc/self/fd").is_dir():
         return "/proc is not mounted"
     return None
+
+
+def keep_standard_descriptors() -> None:
+    """A descriptor below 3 would be taken for a standard stream, or closed over, in a child."""
+    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
+        os.set_inheritable(fd, True)
+    os.close(fd)

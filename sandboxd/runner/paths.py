@@ -144,7 +144,11 @@ def _digest(root_fd: int, checked: CheckedPath) -> str:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise _refused(checked, f"grew over {max_bytes} bytes while it was read")
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    if checked.pins and digest not in checked.pins:
+        which = "another" if len(checked.pins) == 1 else f"{len(checked.pins)} others"
+        raise Refused(Problem(checked.hole, f"`{checked.path}` is {digest}, and the policy pins {which}", "pin"))
+    return digest
 
 
 def _open(root_fd: int, checked: CheckedPath, flags: int) -> int:

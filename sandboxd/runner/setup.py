@@ -6,6 +6,7 @@ spawner is told that there is something new, and reads the operator's files itse
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,11 @@ import attrs
 from sandboxd import packs
 from sandboxd.config import Config, parse_config
 from sandboxd.errors import LoadError, Problem
-from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
+from sandboxd.runner.protocol import FrameReader, InstanceSetup, SpawnerSetup, setup_from_json
+
+RUNS_SPARE: Final = 16  # beyond the live tasks: what is being ended for a caller who went away while it was started
+LATE_S: Final = 30.0  # the spawner ends what the daemon has not ended by then: it hangs, or is somebody else's
+_READ_BYTES: Final = 65_536
 
 SCRATCH_NAME: Final = "scratch"  # below the state folder: temporary folders of runs at `standard`
 
@@ -36,8 +41,20 @@ def setup_of(config: Config, cgroup: Path | None = None) -> SpawnerSetup:
             tuple(map(str, config.isolation.read)),
             str(config.isolation.bubblewrap),
             str(config.state_dir / SCRATCH_NAME),
+            max_runs=config.limits.max_tasks + RUNS_SPARE,
+            late_s=2 * config.limits.stop_grace_s + LATE_S,  # the stop ladder's INT and TERM, and then some
         )
     )
+
+
+def read_setup(sock: socket.socket, reader: FrameReader) -> SpawnerSetup | None:
+    """What the daemon says first; None: it went away. Blocks."""
+    while (received := reader.next_frame()) is None:
+        data = sock.recv(_READ_BYTES)
+        if not data:
+            return None
+        reader.feed(data)
+    return setup_from_json(received[0]["setup"])
 
 
 def absolute(setup: SpawnerSetup) -> SpawnerSetup:
@@ -71,4 +88,4 @@ def renewed(setup: SpawnerSetup, digest: str) -> SpawnerSetup:
 
 def _fixed(setup: SpawnerSetup) -> SpawnerSetup:
     instances = tuple(attrs.evolve(instance, policies=()) for instance in setup.instances)
-    return attrs.evolve(setup, instances=instances, programs={}, cgroup=None)
+    return attrs.evolve(setup, instances=instances, programs={}, cgroup=None, max_runs=0, late_s=0.0)
