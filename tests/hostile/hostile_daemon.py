@@ -64,7 +64,7 @@ class HostileDaemon(Daemon):
         other = folder / "hostile-node.toml"
         other.write_text(policy_of("hostile-node"))
         other.chmod(0o644)
-        self.mounts = mounts
+        self.mounts, self.level = mounts, level
         self.state = folder / "state"
         self.sibling = folder / "workspace-of-somebody-else"
         self.socket = folder / "state/api.sock"

@@ -31,6 +31,7 @@ class UnitDaemon(HostileDaemon):
         self.workspace, self.sibling = Path("/srv/workspace"), Path("/srv/workspace-of-somebody-else")
         self.state, self.socket = Path("/var/lib/sandboxd"), Path("/run/sandboxd/sandboxd.sock")
         self.config, self.policy = Path(where["config"]), Path(where["policy"])
+        self.level = "standard"  # or stronger
         self.url = f"http://127.0.0.1:{where['port']}"
         self._pid: int = where["pid"]
         self._token: str = where["token"]

@@ -170,6 +170,10 @@ class Range:
 
     def attack(self, only: Sequence[str] = (), *, adapter: str = "hostile", leave: str = "") -> Verdicts:
         """One task that tries them all, beside one that is there to be hurt."""
+        with turn(alone=self.daemon.level == "none"):
+            return self._attack(only, adapter, leave)
+
+    def _attack(self, only: Sequence[str], adapter: str, leave: str) -> Verdicts:
         (self.daemon.workspace / ".aiwg/ops/runs/enough").unlink(missing_ok=True)
         other = self.daemon.send({"targets": {}, "stay": str(self.daemon.workspace / ".aiwg/ops/runs/enough")}, wait=False)
         other_pid = wait_until(lambda: self._runner_of(other["id"]), timeout_s=60, what="the other task's process")
@@ -243,21 +247,20 @@ def read_lines(output: str) -> list[dict[str, Any]]:
 @contextmanager
 def open_range(folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
     """A range with its daemon up, ended in order whatever happens."""
-    with turn(alone=level == "none"):
-        ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
-        try:
-            ground.start()
-            yield ground
-            ground.daemon.end()
-        finally:
-            ground.end()
-            if ground.daemon.process is not None and ground.daemon.process.poll() is None:
-                ground.daemon.kill()
+    ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
+    try:
+        ground.start()
+        yield ground
+        ground.daemon.end()
+    finally:
+        ground.end()
+        if ground.daemon.process is not None and ground.daemon.process.poll() is None:
+            ground.daemon.kill()
 
 
 @contextmanager
 def turn(*, alone: bool) -> Iterator[None]:
-    """Without isolation an attack on everybody reaches the victims of other ranges of this user, too: they wait for its end."""
+    """Without isolation an attack on everybody reaches the victims of other attacks, too: these wait for its end."""
     with open(f"/tmp/sandboxd-hostile-{os.getuid()}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
