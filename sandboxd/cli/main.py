@@ -35,8 +35,11 @@ COMMANDS: Final = {
     "tokens": "Make, list and revoke the tokens of clients.",
     "push": "List push notifications that were given up.",
     "courier": "Send push notifications for a daemon that may not connect itself.",
+    "backup": "Copy the store, while the daemon runs.",
     "audit": "Read the record of who did what: a host's, or a cockpit's.",
     "install-units": "Write the systemd units that the config needs, or check them.",
+    "cockpit": "Gather the questions of several hosts.",
+    "policies": "Try the rules of a cockpit.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",
 }
@@ -57,7 +60,7 @@ Exit codes:
   7 question expired · 8 still pending · 9 daemon unreachable · 130 interrupted
 
 \b
-Of `serve`: 0 told to stop · 1 could not start or go on · 78 config, policy or pack is wrong
+Of `serve`, `cockpit`: 0 told to stop · 1 could not start or go on · 78 config, policy or pack is wrong
 Of `doctor`: 0 every level that is asked for is kept · 1 one is not
 Of `conformance`: 0 passed · 1 something failed · 2 could not run
 Of `run`: the program's own code · 128+n a signal ended it · 123 nobody answered

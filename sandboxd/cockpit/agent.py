@@ -29,6 +29,7 @@ BODY_MAX_BYTES: Final = 32 * 1024 * 1024  # a task comes with its artifacts
 CALL_S: Final = 15.0
 SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
 PAGES_MAX: Final = 20
+Transport = Literal["jsonrpc", "rest"]
 Hear = Callable[[int | None, Seen], bool]  # the event's number, None: it has none; False: no more of them
 
 _NOT_FINISHED: Final = (TaskState.INPUT_REQUIRED, TaskState.WORKING, TaskState.SUBMITTED)
@@ -44,7 +45,7 @@ class HostAddress:
 
     name: str
     url: str
-    transport: Literal["jsonrpc", "rest"] = "jsonrpc"
+    transport: Transport = "jsonrpc"
     token: str = attrs.field(default="", repr=_hidden)
 
 

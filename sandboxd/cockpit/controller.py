@@ -27,13 +27,13 @@ from sandboxd.cockpit.intake import Asks, AsksOtherwise, read_question
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
+from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
 from sandboxd.cockpit.vault import Vault
 from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import PromptEnvelope
 from sandboxd.hitl.received import asks_secret
 from sandboxd.schemas.judge import Judge, Judged, Unjudged
 
-QUESTIONS_MAX: Final = 20  # of one task, in all
 CALLS_MAX: Final = 16
 LOOK_S: Final = 30.0  # the wall clock is looked at this often at least: it can be set, and a machine suspended
 _NOTHING: Final = Payload("", "", is_secret=True)
@@ -42,16 +42,15 @@ _SELF: Final = Principal("cockpit:question-cap", "cockpit:question-cap", may_ans
 
 _log = logs.logger(__name__)
 
-TermsFor = Callable[[Place, PromptEnvelope], Terms]
 
-
-def usual_terms(_: Place, __: PromptEnvelope) -> Terms:
-    """The terms of a cockpit without a policy: whoever may answer, and answers that are not shown."""
-    return Terms(payload_class="redacted")
+def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope) -> Terms:
+    """On which terms a question is asked: the rules', and what is asked for in secret is never kept."""
+    terms = book.terms(host, envelope)
+    return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
 
 
 class Controller:
-    """One cockpit's. `terms_for` is its policy, asked once for each question; `agents` are its hosts by their names."""
+    """One cockpit's; `agents` are its hosts by their names."""
 
     def __init__(
         self,
@@ -60,14 +59,14 @@ class Controller:
         judge: Judge,
         clock: Callable[[], datetime],
         *,
-        terms_for: TermsFor = usual_terms,
-        questions_max: int = QUESTIONS_MAX,
+        rules: RuleBook,
+        questions_max: int,
     ) -> None:
         self.records = records
         self._agents = agents
         self._judge = judge
         self._clock = clock
-        self._terms_for = terms_for
+        self._rules = rules
         self._questions_max = questions_max
         self._vault = Vault()
         self._secrets = trio.Lock()  # a secret is in the vault and not yet in the record only while it is held
@@ -81,6 +80,7 @@ class Controller:
         async with trio.open_nursery() as nursery:  # its end is the controller's end
             nursery.start_soon(self._keep_times)
             nursery.start_soon(self._make_calls)
+            nursery.start_soon(self._find_answers)
             task_status.started()
 
     # ── what channels bring ──
@@ -176,9 +176,7 @@ class Controller:
         known = await self.records.find(place.host, envelope.prompt_id)
         if known is not None and known.approval.question.digest == asks.digest:
             return envelope.prompt_id
-        terms = self._terms_for(place, envelope)
-        if asks_secret(envelope.response_schema):
-            terms = attrs.evolve(terms, payload_class="secret")
+        terms = terms_of(self._rules, place.host, envelope)
         question = Question(envelope.prompt_id, asks.digest, envelope.allowed_responders, envelope.deadline)
         event = Received(question, terms, secrets.token_hex(16))
         heard = await self.records.receive(place, asks.raw, event, Links(sandbox=place.host))
@@ -204,6 +202,22 @@ class Controller:
                 await self.records.wait_changed(since)
             if due is not None and self._clock() >= due:
                 await self.records.tick()
+
+    async def _find_answers(self) -> None:
+        """Each new question: a rule first, and people only when none answers it."""
+        while True:
+            since = self.records.changes
+            for record in await self.records.untold():
+                found = resolve(self._rules, record.place.host, record.envelope["prompt"], record.approval)
+                if isinstance(found, Resolved) and not record.approval.verdicts:  # once: what was refused is for people
+                    heard = await self.answer(record, found.rule.principal, "policy", found.answer)
+                    if heard.decided.marks[-1].outcome == "decided":
+                        continue
+                    _log.warning(
+                        "Cannot answer by a rule", rule=found.rule.name, host=record.place.host, prompt=record.prompt_id
+                    )
+                await self.records.tell_people(record)
+            await self.records.wait_changed(since)
 
     async def _make_calls(self) -> None:
         """One call of a question at a time; the next one is made once the outcome of this one is on disk."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +11,25 @@ import trio
 
 from sandboxd.approvals.record import Approval, Terms
 from sandboxd.approvals.routing import Principal
-from sandboxd.cockpit.agent import HostAddress, open_agent
+from sandboxd.cockpit.agent import HostAddress
+from sandboxd.cockpit.config import CockpitConfig
 from sandboxd.cockpit.controller import Controller
-from sandboxd.cockpit.ledger import STORE_NAME
 from sandboxd.cockpit.record import Record
-from sandboxd.cockpit.records import Records, open_records
-from sandboxd.cockpit.watch import watch
-from sandboxd.schemas.judge import open_judge
+from sandboxd.cockpit.records import Records
+from sandboxd.cockpit.rules import RuleBook
+from sandboxd.cockpit.serve import open_cockpit
 
 WAIT_S = 30.0
 
 
-def now() -> datetime:
-    return datetime.now(UTC)
-
-
 @asynccontextmanager
-async def cockpit(folder: Path, *hosts: HostAddress, terms: Terms | None = None, **options: Any) -> AsyncIterator[Controller]:
+async def cockpit(
+    folder: Path, *hosts: HostAddress, terms: Terms | None = None, rules: RuleBook | None = None, **options: Any
+) -> AsyncIterator[Controller]:
     """A controller that runs and watches these hosts."""
-    chosen = terms or Terms()
-    async with AsyncExitStack() as stack:
-        records = await stack.enter_async_context(open_records(folder / STORE_NAME, now))
-        judge = await stack.enter_async_context(open_judge())
-        agents = {host.name: await stack.enter_async_context(open_agent(host)) for host in hosts}
-        nursery = await stack.enter_async_context(trio.open_nursery())
-        controller = Controller(records, agents, judge, now, terms_for=lambda _, __: chosen, **options)
-        await nursery.start(controller.run)
-        for agent in agents.values():
-            nursery.start_soon(lambda one: watch(controller, one, every_s=0.1), agent)
+    config = CockpitConfig(folder, hosts, rules or RuleBook(terms or Terms()), **options)
+    async with open_cockpit(config, look_every_s=0.1) as controller:
         yield controller
-        nursery.cancel_scope.cancel()
 
 
 async def until(records: Records, condition: Callable[[], Awaitable[Any]], what: str = "the condition") -> Any:

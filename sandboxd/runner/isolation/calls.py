@@ -15,8 +15,6 @@ import attrs
 LAST_KNOWN: Final = 469
 
 _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
-    "accept": (43, 202),
-    "accept4": (288, 242),
     "acct": (163, 89),
     "add_key": (248, 217),
     "adjtimex": (159, 171),
@@ -66,6 +64,8 @@ _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "lsetxattr": (189, 6),
     "memfd_secret": (447, 447),
     "migrate_pages": (256, 238),
+    "mkdir": (83, None),
+    "mkdirat": (258, 34),
     "mknod": (133, None),
     "mknodat": (259, 33),
     "modify_ldt": (154, None),
