@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "prompts": "Show the questions that wait for an answer.",
     "answer": "Answer a question.",
     "check": "Check config, policies, packs, or one request.",
+    "doctor": "Say what this host can promise about tasks, and what it cannot.",
     "conformance": "Drive any executor through the specs' scenarios.",
     "explain": "Say why a transcript's lines are questions, or not.",
     "record": "Record a program's terminal for a bug report.",
@@ -60,6 +61,7 @@ Exit codes:
 
 \b
 Of `serve`, `cockpit`: 0 told to stop · 1 could not start or go on · 78 config, policy or pack is wrong
+Of `doctor`: 0 every level that is asked for is kept · 1 one is not
 Of `conformance`: 0 passed · 1 something failed · 2 could not run
 Of `run`: the program's own code · 128+n a signal ended it · 123 nobody answered
   124 its time was over · 125 refused, wrong usage or could not start

@@ -18,10 +18,32 @@ IN_THE_UNIT: Final = "standard in the unit's mounts"
 LEVELS: Final = (STANDARD, IN_THE_UNIT, STRICT)
 
 _NOT_AN_ESCAPE = "no way out: what runs an interpreter runs any code"
-_METADATA = "Landlock asks for opening, not for metadata: the unit's read-only mounts do that, or bubblewrap's"
+_KNOWING = "Landlock asks for opening, not for knowing: the unit hides homes, bubblewrap everything"
+_BY_DESCRIPTOR = (
+    "what may be opened for reading may be changed by its descriptor, for it is the user's own: a unit mounts it read-only"
+)
+_NO_SIZE = "at `standard` a task's temporary folder is one of the daemon's, and has no size of its own"
+_PER_USER = "without the pids controller the kernel counts the user's processes, and others' come and go"
+_NUMBERS = "a number about a process, none of what it holds; `strict` has no such process"
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
     STRICT: {"program_from_memory": _NOT_AN_ESCAPE},
-    IN_THE_UNIT: {"program_from_memory": _NOT_AN_ESCAPE},
-    STANDARD: {"program_from_memory": _NOT_AN_ESCAPE},
+    IN_THE_UNIT: {
+        "program_from_memory": _NOT_AN_ESCAPE,
+        "fill_tmp": _NO_SIZE,
+        "forks": _PER_USER,
+        "stat_state": _KNOWING,
+        **dict.fromkeys(("session_of_daemon", "group_of_daemon", "priority_of_daemon", "schedule_of_daemon"), _NUMBERS),
+    },
+    STANDARD: {
+        "program_from_memory": _NOT_AN_ESCAPE,
+        "fill_tmp": _NO_SIZE,
+        "forks": _PER_USER,
+        **dict.fromkeys(("stat_state", "stat_key_of_the_home", "access_key_of_the_home", "enter_home", "watch_home"), _KNOWING),
+        **dict.fromkeys(("node_enters_home", "node_watches_home"), _KNOWING),
+        **dict.fromkeys(
+            ("chmod_by_an_open_descriptor", "touch_by_an_open_descriptor", "xattr_by_an_open_descriptor"), _BY_DESCRIPTOR
+        ),
+        **dict.fromkeys(("session_of_daemon", "group_of_daemon", "priority_of_daemon", "schedule_of_daemon"), _NUMBERS),
+    },
 }

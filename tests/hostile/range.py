@@ -6,11 +6,9 @@ it, and looked at afterwards from outside.
 
 from __future__ import annotations
 
-import hashlib
+import fcntl
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import uuid
@@ -21,44 +19,20 @@ from typing import Any
 
 import attrs
 
-from tests.support.daemon import REPOSITORY, Daemon, output_of, processes_with, state_of, wait_until
-
-CANARY = "the-canary-that-no-task-may-see"
-DAEMON_CANARY = "the-secret-of-the-daemons-environment"
-MIB = 1024 * 1024
-MEMORY_BYTES, FILE_BYTES, PROCESSES = 256 * MIB, 16 * MIB, 64
-RUNNER = ".aiwg/ops/adapters/hostile/runner.py"
-POLICY = f"""
-format = 1
-adapter = "hostile"
-
-[command]
-program = "python3"
-argv = ["python3", "-B", "{RUNNER}", "--request", "{{request}}"]
-runner = "{RUNNER}"
-cwd = "/workspace"
-terminal = "always"
-env = {{ PATH = "/usr/bin:/bin", LANG = "C.UTF-8", HOME = "/nonexistent" }}
-
-[hole.mode]
-one-of = ["plan"]
-
-[hole.request]
-path-under = [".aiwg/ops/runs"]
-
-[limits]
-memory = "{MEMORY_BYTES // MIB}MiB"
-file-size = "{FILE_BYTES // MIB}MiB"
-processes = {PROCESSES}
-
-[isolation]
-network = false
-writable = [".aiwg/ops/runs"]
-"""
-ENV_NAMES = (
-    *("PATH", "LANG", "HOME", "TMPDIR", "AIWG_A2A_MESSAGE", "AIWG_A2A_TASK_ID", "AIWG_A2A_INSTANCE_ID", "AIWG_MISSION_ID"),
-    *("AIWG_A2A_ADAPTER", "AIWG_A2A_ADAPTER_MODE", "PWD", "LC_CTYPE"),  # the last two: bash and Python set them for themselves
+import sandboxd
+from tests.hostile.hostile_daemon import (
+    CANARY,
+    DAEMON_CANARY,
+    ENV_NAMES,
+    FILE_BYTES,
+    MEMORY_BYTES,
+    PROCESSES,
+    RUNNER,
+    TMP_BYTES,
+    HostileDaemon,
 )
+from tests.hostile.traces import cgroup_of, contents, differences, metadata, spawner_of
+from tests.support.daemon import REPOSITORY, output_of, processes_with, state_of, wait_until
 
 
 @attrs.frozen
@@ -66,6 +40,7 @@ class Verdicts:
     """What came of each attack, in its own words; and what was seen from outside."""
 
     own: dict[str, dict[str, Any]]
+    honest: dict[str, dict[str, Any]]
     touched: frozenset[str]
     changed: dict[str, str]
     files: tuple[str, ...]  # what has another content, or is there that was not
@@ -86,69 +61,6 @@ class Verdicts:
         return str(told.get("error") or told.get("killed") or ("bug" if "bug" in told else "hung"))
 
 
-class HostileDaemon(Daemon):
-    """A daemon whose one adapter attacks. `mounts`: it sees the host as the unit would let it."""
-
-    def __init__(self, folder: Path, level: str, *, mounts: bool = False) -> None:
-        super().__init__(folder, "/usr/bin/false", policy=POLICY)
-        self.mounts = mounts
-        self.sibling = folder / "workspace-of-somebody-else"
-        self.socket = folder / "state/api.sock"
-        text = self.config.read_text().replace('level = "none"', f'level = "{level}"')
-        text = text.replace(f"{folder}/api.sock", str(self.socket))
-        self.config.write_text(text.replace("[programs]", '[programs]\npython3 = "/usr/bin/python3"'))
-        self.adapter = self.workspace / RUNNER
-        attacks = self.adapter.parent / "tests/hostile/attacks"
-        shutil.copytree(Path(__file__).parent / "attacks", attacks, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copyfile(attacks / "runner.py", self.adapter)
-
-    def start(self) -> None:
-        os.environ["SANDBOXD_HOSTILE_CANARY"] = DAEMON_CANARY
-        try:
-            super().start()
-        finally:
-            del os.environ["SANDBOXD_HOSTILE_CANARY"]
-
-    def command(self) -> list[str]:
-        if not self.mounts:
-            return super().command()
-        writable = [self.folder / "state", self.workspace / ".aiwg/ops/runs"]
-        if named := os.environ.get("SANDBOXD_TEST_CGROUP"):
-            writable.append(Path(named))
-        mounts = ["--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]
-        for path in (REPOSITORY, self.folder):
-            mounts += ["--ro-bind", str(path), str(path)]
-        for path in writable:
-            mounts += ["--bind", str(path), str(path)]
-        mounts += ["--perms", "0000", "--tmpfs", str(self.folder / "home")]
-        return ["/usr/bin/bwrap", "--die-with-parent", *mounts, *super().command()]
-
-    @property
-    def pid(self) -> int:
-        """The daemon's own, which is not that of what made its mounts."""
-        assert self.process is not None
-        return children_of(self.process.pid)[0] if self.mounts else self.process.pid
-
-    def stop(self) -> int:
-        assert self.process is not None
-        os.kill(self.pid, signal.SIGTERM)
-        return self.process.wait(timeout=20)
-
-    def send(self, request: dict[str, Any], *, wait: bool = True) -> dict[str, Any]:
-        path = f".aiwg/ops/runs/{uuid.uuid4()}.json"
-        (self.workspace / path).write_text(json.dumps(request))
-        command = ["python3", "-B", RUNNER, "--request", path]
-        envelope = self.envelope(path, adapter="hostile", command=command, timeout_seconds=120, input_mode=...)
-        body = {**self.message(envelope), "configuration": {"returnImmediately": True}}
-        with self.client() as client:
-            answer = client.post("/message:send", json=body)
-        assert answer.status_code == 200, answer.text
-        task: dict[str, Any] = answer.json()["task"]
-        if wait:
-            task = self.until(task["id"], "COMPLETED", "FAILED", "REJECTED", "CANCELED", timeout_s=120)
-        return task
-
-
 class NotKept(Exception):
     """This host, or this version, does not keep the level."""
 
@@ -156,14 +68,14 @@ class NotKept(Exception):
 class Range:
     """The ground: made before the daemon, compared afterwards."""
 
-    def __init__(self, folder: Path, level: str, *, mounts: bool = False) -> None:
+    def __init__(self, folder: Path, daemon: HostileDaemon, *, home: Path | None = None, user: str | None = None) -> None:
+        """`user`: whose all of it is, where the daemon's user is not this process's."""
         self.tag = f"sandboxd-hostile-{os.getpid()}-{uuid.uuid4().hex[:8]}-"
-        self.name = level
-        self.outside, self.home = folder / "outside", folder / "home"
+        self.outside, self.home = folder / "outside", home or folder / "home"
         for path in (self.outside, self.home / ".ssh"):
             path.mkdir(parents=True)
         self.secret, self.key = self.outside / "secret", self.home / ".ssh/id_rsa"
-        self.daemon = HostileDaemon(folder, level, mounts=mounts)
+        self.daemon = daemon
         root = self.daemon.workspace
         (root / ".git/hooks").mkdir(parents=True)
         self.daemon.sibling.mkdir()
@@ -174,12 +86,16 @@ class Range:
         for name in ("writable", "expendable"):
             (self.outside / name).write_text("kept\n")
         (root / "symlink").symlink_to(self.secret)
+        if user is not None:
+            for path in (folder, self.home, daemon.sibling, root):
+                subprocess.run(["/bin/chown", "-hR", f"{user}:", str(path)], check=True)
         self.victim = subprocess.Popen(
             [sys.executable, "-m", "tests.hostile.victim", str(self.outside), self.tag],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=REPOSITORY,
             start_new_session=True,
+            user=user,
             text=True,
         )
         self.facts = self._heard()
@@ -209,14 +125,14 @@ class Range:
     def targets(self) -> dict[str, Any]:
         """All that an attacker could know, and luck could tell."""
         daemon, root = self.daemon, self.daemon.workspace
-        state = daemon.folder / "state"
+        state = daemon.state
         mount, inside = cgroup_of(daemon.pid)
         return {
             **self.facts,
             "canary": CANARY,
             "daemon_canary": DAEMON_CANARY,
             "tag": self.tag,
-            "uid": os.getuid(),
+            "uid": Path(f"/proc/{self.victim.pid}").stat().st_uid,
             "env_names": ENV_NAMES,
             "secret": str(self.secret),
             "key": str(self.key),
@@ -229,7 +145,7 @@ class Range:
             "token": str(state / "cli.token"),
             "config": str(daemon.config),
             "policy": str(daemon.policy),
-            "code": str(REPOSITORY / "sandboxd/errors.py"),
+            "code": str(Path(sandboxd.__file__).with_name("errors.py")),
             "hostname_file": "/etc/hostname" if Path("/etc/hostname").exists() else "/etc/debian_version",
             "root": str(root),
             "runs": str(root / ".aiwg/ops/runs"),
@@ -249,26 +165,32 @@ class Range:
             "memory_bytes": MEMORY_BYTES,
             "file_bytes": FILE_BYTES,
             "processes": PROCESSES,
-            "tmp_bytes": 256 * MIB,
+            "tmp_bytes": TMP_BYTES,
         }
 
-    def attack(self, only: Sequence[str] = (), *, leave: str = "") -> Verdicts:
+    def attack(self, only: Sequence[str] = (), *, adapter: str = "hostile", leave: str = "") -> Verdicts:
         """One task that tries them all, beside one that is there to be hurt."""
+        with turn(alone=self.daemon.level == "none"):
+            return self._attack(only, adapter, leave)
+
+    def _attack(self, only: Sequence[str], adapter: str, leave: str) -> Verdicts:
+        (self.daemon.workspace / ".aiwg/ops/runs/enough").unlink(missing_ok=True)
         other = self.daemon.send({"targets": {}, "stay": str(self.daemon.workspace / ".aiwg/ops/runs/enough")}, wait=False)
-        other_pid = wait_until(lambda: self._runner_of(other["id"]), what="the other task's process")
+        other_pid = wait_until(lambda: self._runner_of(other["id"]), timeout_s=60, what="the other task's process")
         targets = self.targets() | {"other_task": other_pid, "other_tty": str(Path(f"/proc/{other_pid}/fd/0").readlink())}
         before, described = contents(self._watched()), metadata(self._watched())
         try:
-            task = self.daemon.send({"targets": targets, "only": list(only), "leave": leave})
+            task = self.daemon.send({"targets": targets, "only": list(only), "leave": leave}, adapter=adapter)
             told = self.ask_victim()
         finally:
             (self.daemon.workspace / ".aiwg/ops/runs/enough").touch()
-        assert state_of(self.daemon.until(other["id"], "COMPLETED", "FAILED")) == "COMPLETED", output_of(other)
-        lines = [json.loads(line[line.index("{") :]) for line in output_of(task).splitlines() if "{" in line]  # behind echoes
+        assert state_of(self.daemon.until(other["id"], "COMPLETED", "FAILED", timeout_s=60)) == "COMPLETED", output_of(other)
+        lines = read_lines(output_of(task))
         assert lines, f"{task['status']} {output_of(task)}"
         assert "done" in lines[-1], output_of(task)[-2000:]
         return Verdicts(
             own={line["attack"]: line for line in lines if "attack" in line},
+            honest={line["honest"]: line for line in lines if "honest" in line},
             touched=frozenset(told["touched"]) | self._planted(),
             changed=told["changed"],
             files=differences(before, contents(self._watched())),
@@ -277,6 +199,8 @@ class Range:
         )
 
     def _runner_of(self, task_id: str) -> int | None:
+        task = self.daemon.get(task_id)
+        assert state_of(task) in ("SUBMITTED", "WORKING"), task["status"]
         for pid in processes_with(task_id):
             with suppress(OSError):
                 if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"python3\0-B\0"):
@@ -296,7 +220,7 @@ class Range:
     def _watched(self) -> list[Path]:
         """Everything that no attack may change: all but what tasks and daemon write."""
         daemon, runs = self.daemon, self.daemon.workspace / ".aiwg/ops/runs"
-        found = [daemon.config, daemon.policy, daemon.folder / "state"]
+        found = [daemon.config, daemon.policy, daemon.state]
         for root in (self.outside, self.home, daemon.sibling, daemon.workspace):
             for folder, folders, names in os.walk(root):
                 folders[:] = [name for name in folders if Path(folder, name) != runs]
@@ -312,10 +236,18 @@ class Range:
         self.victim.stdout.close()
 
 
+def read_lines(output: str) -> list[dict[str, Any]]:
+    """The runner's lines of JSON, some of them behind an echo of what an attack typed."""
+    try:
+        return [json.loads(line[line.index("{") :]) for line in output.splitlines() if "{" in line]
+    except ValueError:
+        raise AssertionError(f"the runner's output cannot be read: {output!r}") from None
+
+
 @contextmanager
-def open_range(folder: Path, level: str, *, mounts: bool = False) -> Iterator[Range]:
+def open_range(folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
     """A range with its daemon up, ended in order whatever happens."""
-    ground = Range(folder, level, mounts=mounts)
+    ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
     try:
         ground.start()
         yield ground
@@ -326,58 +258,9 @@ def open_range(folder: Path, level: str, *, mounts: bool = False) -> Iterator[Ra
             ground.daemon.kill()
 
 
-def contents(paths: Sequence[Path]) -> dict[str, str]:
-    """What stands where: names of a folder, bytes of a file, the end of a link."""
-    found = {}
-    for path in paths:
-        if path.is_symlink():
-            found[str(path)] = str(path.readlink())
-        elif path.is_dir():
-            is_state = path.name == "state"  # the daemon's own comings and goings are none of an attack's
-            names = [name for name in sorted(os.listdir(path)) if not is_state or name == "write_state"]
-            found[str(path)] = f"{names}"
-        elif path.is_file():
-            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
-
-
-def metadata(paths: Sequence[Path]) -> dict[str, str]:
-    """Mode, time, links and attributes of each file; a folder's mode alone, for its time follows its content."""
-    found = {}
-    for path in paths:
-        with suppress(OSError):
-            facts = path.lstat()
-            more = f"{facts.st_mtime_ns} {facts.st_nlink} {os.listxattr(path, follow_symlinks=False)}" if path.is_file() else ""
-            found[str(path)] = f"{facts.st_mode:o} {more}"
-    return found
-
-
-def differences(before: dict[str, str], after: dict[str, str]) -> tuple[str, ...]:
-    return tuple(
-        f"{path}: {before.get(path, 'nothing')} → {after.get(path, 'nothing')}"
-        for path in sorted(before.keys() | after.keys())
-        if before.get(path) != after.get(path)
-    )
-
-
-def spawner_of(daemon_pid: int) -> int:
-    for pid in children_of(daemon_pid):
-        if b"sandboxd.runner.spawner" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return pid
-    raise AssertionError("the daemon has no spawner")
-
-
-def children_of(pid: int) -> list[int]:
-    """Of all its threads: who starts a process in a thread is its parent."""
-    found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return sorted(int(child) for of_thread in found for child in of_thread)
-
-
-def cgroup_of(pid: int) -> tuple[str, str]:
-    """Where cgroup2 is mounted, and where below it the process is; nothing where there is none."""
-    line = next((line for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines() if line.startswith("0::")), "")
-    for mount in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = mount.partition(" - ")
-        if right.startswith("cgroup2 ") and left.split()[3] == "/" and line:
-            return left.split()[4], line[3:]
-    return "", ""
+@contextmanager
+def turn(*, alone: bool) -> Iterator[None]:
+    """Without isolation an attack on everybody reaches the victims of other attacks, too: these wait for its end."""
+    with open(f"/tmp/sandboxd-hostile-{os.getuid()}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield

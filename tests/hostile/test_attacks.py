@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.hostile.attacks.craft import ATTACKS, BOMBS
 from tests.hostile.attacks.runner import ROOMS
 from tests.hostile.expected import ALLOWED, IN_THE_UNIT, LEVELS
 from tests.hostile.range import NotKept, Range, Verdicts, open_range
-from tests.support.daemon import processes_with, state_of, wait_until
+from tests.support.daemon import output_of, processes_with, state_of, wait_until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() == 0, reason="NOT TESTED HERE: root's tasks are no ordinary user's (scripts/as-tester)"),
@@ -25,11 +26,15 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", params=LEVELS)
-def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Range]:
-    level = request.param
+def level(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def ground(level: str, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Range]:
+    folder, has_mounts = tmp_path_factory.mktemp("range"), level == IN_THE_UNIT
     try:
-        with open_range(tmp_path_factory.mktemp("range"), level.split()[0], mounts=level == IN_THE_UNIT) as ground:
-            ground.name = level
+        with open_range(folder, level.split(maxsplit=1)[0], node=str(node), mounts=has_mounts) as ground:
             yield ground
     except NotKept as error:
         pytest.skip(f"NOT TESTED HERE: attacks at `{level}`: {error}")
@@ -40,13 +45,18 @@ def verdicts(ground: Range) -> Verdicts:
     return ground.attack(list(ATTACKS), leave="the-tree")
 
 
-def test_every_attack_is_stopped_or_allowed_for_a_reason(ground: Range, verdicts: Verdicts, record_property):
-    allowed = ALLOWED[ground.name]
+@pytest.fixture(scope="module")
+def node_verdicts(ground: Range) -> Verdicts:
+    return ground.attack(adapter="hostile-node", leave="the-nodes-tree")
+
+
+def test_every_attack_is_stopped_or_allowed_for_a_reason(level: str, verdicts: Verdicts, record_property):
+    allowed = ALLOWED[level]
 
     through = {name: how for name in verdicts.own if (how := verdicts.got_through(name))}
 
     told = f"{len(verdicts.own) - len(through)} of {len(verdicts.own)} attacks stopped"
-    record_property("hostile", f"{ground.name}: {told}; through: {', '.join(through) or 'none'}")
+    record_property("hostile", f"{level}: {told}; through: {', '.join(through) or 'none'}")
     assert {name: how for name, how in through.items() if name not in allowed} == {}
     assert verdicts.touched <= set(allowed), "a victim was reached by a way that has no name"
 
@@ -56,44 +66,74 @@ def test_every_attack_was_really_tried(verdicts: Verdicts):
     assert {name: told for name, told in verdicts.own.items() if {"bug", "hung"} & set(told)} == {}
 
 
-def test_nothing_outside_has_changed(ground: Range, verdicts: Verdicts):
+def test_nothing_outside_has_changed(level: str, verdicts: Verdicts):
     assert verdicts.files == ()
     assert verdicts.changed == {}
-    if not {"chmod_workspace_file"} & set(ALLOWED[ground.name]):
+    if "chmod_by_an_open_descriptor" not in ALLOWED[level]:
         assert verdicts.metadata == ()
 
 
-def test_a_tree_that_was_left_behind_is_gone(ground: Range, verdicts: Verdicts):
-    wait_until(lambda: not processes_with("HOSTILE_TREE=the-tree"), timeout_s=10, what="the end of the tree")
+def test_a_node_program_has_no_other_ways(level: str, node_verdicts: Verdicts):
+    through = {name: how for name in node_verdicts.own if (how := node_verdicts.got_through(name))}
+
+    assert {name: how for name, how in through.items() if name not in ALLOWED[level]} == {}
+    assert node_verdicts.files == ()
+    wait_until(lambda: not processes_with("HOSTILE_TREE=the-nodes-tree"), timeout_s=30, what="the end of its child")
 
 
-def test_bombs_hurt_nobody_else(ground: Range, verdicts: Verdicts):
+def test_an_honest_program_notices_nothing(node_verdicts: Verdicts):
+    assert {name: told for name, told in node_verdicts.honest.items() if not told["ok"]} == {}
+    assert len(node_verdicts.honest) > 5
+
+
+def test_a_tree_that_was_left_behind_is_gone(verdicts: Verdicts):
+    wait_until(lambda: not processes_with("HOSTILE_TREE=the-tree"), timeout_s=30, what="the end of the tree")
+
+
+def test_bombs_hurt_nobody_else(level: str, ground: Range, verdicts: Verdicts):
     """Only where signals have been seen to stop at the task: what follows kills whatever it reaches."""
     assert not any(verdicts.got_through(name) for name in ("kill_victim", "kill_daemon", "everybody", "kill_other_task"))
 
     after = ground.attack(list(BOMBS))
 
     through = {name: how for name in after.own if (how := after.got_through(name))}
-    assert {name: how for name, how in through.items() if name not in ALLOWED[ground.name]} == {}
+    assert {name: how for name, how in through.items() if name not in ALLOWED[level]} == {}
     assert after.files == ()
     assert ground.daemon.process is not None
     assert ground.daemon.process.poll() is None
     assert state_of(ground.daemon.send({"targets": {}, "only": ["environment_of_the_daemon"]})) == "COMPLETED"
 
 
-def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, record_property):
+def test_a_fork_bomb_does_not_keep_the_next_task_from_starting(level: str, ground: Range):
+    runs = ground.daemon.workspace / ".aiwg/ops/runs"
+    bomb = ground.daemon.send({"targets": {}, "stay": str(runs / "bombed"), "forks": 500}, wait=False)
+    wait_until(lambda: '"children"' in output_of(ground.daemon.get(bomb["id"])), timeout_s=60, what="the bomb")
+
+    next_task = ground.daemon.send({"targets": {}, "only": []})
+
+    assert state_of(next_task) == "COMPLETED", next_task["status"]
+    (runs / "bombed").touch()
+    ground.daemon.until(bomb["id"], "COMPLETED", timeout_s=60)
+
+
+def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, node: Path, record_property):
     """The control: an attack that fails anyway proves nothing, so most of them have to work here."""
-    with open_range(tmp_path, "none") as ground:
-        verdicts = ground.attack(list(ATTACKS))
+    with open_range(tmp_path, "none", node=str(node)) as ground:
+        of_node = ground.attack(adapter="hostile-node", leave="none")
+        verdicts = ground.attack(list(ATTACKS))  # the last word: it overwrites its own runner
 
     through = [name for name in verdicts.own if verdicts.got_through(name)]
     record_property("hostile", f"none: {len(through)} of {len(ATTACKS)} attacks get through, which is the control")
     assert {name: told for name, told in verdicts.own.items() if {"bug", "hung"} & set(told)} == {}
     assert len(through) > len(ATTACKS) // 2
+    assert {name: told for name, told in of_node.honest.items() if not told["ok"]} == {}
+    assert sum(bool(of_node.got_through(name)) for name in of_node.own) > len(of_node.own) // 2
 
 
 def test_every_room_of_attacks_is_tried():
-    files = {path.stem for path in (Path(__file__).parent / "attacks").glob("*.py")}
+    folder = Path(__file__).parent / "attacks"
+    files = {path.stem for path in folder.glob("*.py")}
 
     assert files - {"craft", "runner"} == {room.__name__.rpartition(".")[2] for room in ROOMS}
-    assert all(set(allowed) <= ATTACKS.keys() | BOMBS.keys() for allowed in ALLOWED.values())
+    known = {*ATTACKS, *BOMBS, *re.findall(r"^  (node_\w+):", (folder / "runner.mjs").read_text(), re.MULTILINE)}
+    assert {name for allowed in ALLOWED.values() for name in allowed} <= known

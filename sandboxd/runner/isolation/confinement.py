@@ -68,7 +68,7 @@ class Confinement:
             rules.allow_path(path, landlock.READ)
         for path in places.DEVICES_WRITE:
             rules.allow_path(path, landlock.TERMINAL)
-        for path in ("/proc",) if self.sandbox is not None else ("/proc/self", *places.PROC):
+        for path in ("/proc",) if self.sandbox is not None else places.proc():
             rules.allow_path(path, landlock.READ)
         if os.isatty(0):
             rules.allow(0, landlock.TERMINAL)

@@ -42,6 +42,7 @@ class Ability:
     detail: str = ""
     reason: str = ""
     cure: str = ""
+    controllers: frozenset[str] = frozenset()  # of a cgroup: those whose limits a child has met
 
 
 @attrs.frozen

@@ -65,6 +65,11 @@ PROC: Final = (
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/cpu/possible",
 )
+# Of the leader's own folder in /proc: not its `net` (and that of its `task`), which tells all sockets of the host.
+PROC_SELF: Final = (
+    *("auxv", "cgroup", "cmdline", "comm", "environ", "fd", "fdinfo", "io", "limits", "maps", "oom_score", "oom_score_adj"),
+    *("pagemap", "personality", "sched", "schedstat", "smaps", "smaps_rollup", "stat", "statm", "status", "wchan"),
+)
 DEVICES_READ: Final = ("/dev/full", "/dev/random", "/dev/urandom", "/dev/zero")
 DEVICES_WRITE: Final = ("/dev/null", "/dev/tty")
 
@@ -72,6 +77,11 @@ DEVICES_WRITE: Final = ("/dev/null", "/dev/tty")
 def etc(*, network: bool) -> tuple[str, ...]:
     """The files and folders of /etc."""
     return tuple(f"/etc/{name}" for name in ETC + (ETC_NETWORK if network else ()))
+
+
+def proc() -> tuple[str, ...]:
+    """The files and folders of /proc and /sys, without a /proc of the run's own."""
+    return (*(f"/proc/self/{name}" for name in PROC_SELF), *PROC)
 
 
 def is_seen(path: str, read: tuple[str, ...]) -> bool:

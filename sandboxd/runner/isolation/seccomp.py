@@ -53,6 +53,9 @@ _ATTRIBUTES_BY_NAME: Final = ("setxattr", "lsetxattr", "setxattrat", "removexatt
 # fmt: on
 
 _TERMINAL_CALLS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD
+# FS_IOC_SETFLAGS (and for 32 bits), FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY, FS_IOC_SET_ENCRYPTION_POLICY:
+# a descriptor for reading is enough for them.
+_ATTRIBUTE_CALLS: Final = (0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40806685, 0x800C6613)
 _NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET (linux/sched.h)
 _X32: Final = 0x40000000
 _SET_ID: Final = 0o6000  # S_ISUID, S_ISGID
@@ -105,7 +108,7 @@ def filter_for(machine: str, *, network: bool, by_name: bool) -> bytes:
         on("clone", _clone()),
         on("socket", _socket(network)),
         on("socketpair", _socketpair()),
-        on("ioctl", (*bpf.load_argument(1), *bpf.if_one_of(_TERMINAL_CALLS, _NO), *bpf.give(bpf.ALLOW))),
+        on("ioctl", _ioctl((*_TERMINAL_CALLS, *(() if by_name else _ATTRIBUTE_CALLS)))),
         *(
             on(name, _only(0, 0))
             for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
@@ -157,6 +160,10 @@ def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Bloc
         bpf.if_one_of(numbers(*_ATTRIBUTES_BY_NAME), bpf.refuse(errno.ENOTSUP)),  # `cp -a` and `tar` take it as they find it
         on("utimensat", _by_descriptor()),
     )
+
+
+def _ioctl(refused: tuple[int, ...]) -> Block:
+    return (*bpf.load_argument(1), *bpf.if_one_of(refused, _NO), *_YES)
 
 
 def _mode(index: int) -> Block:

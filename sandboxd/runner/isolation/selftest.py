@@ -24,8 +24,8 @@ from typing import Final, assert_never
 import attrs
 
 from sandboxd.policy.model import Isolation
-from sandboxd.runner import cgroup, linux, waiting
-from sandboxd.runner.isolation import landlock, sandbox, seccomp
+from sandboxd.runner import linux, waiting
+from sandboxd.runner.isolation import containment, landlock, sandbox, seccomp
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.isolation.levels import BUBBLEWRAP, LAYERS, Ability, Host, Kept, Layer, resolve
 from sandboxd.runner.isolation.sandbox import Bound, Unusable, View
@@ -133,15 +133,12 @@ def _seccomp() -> Ability:
 
 
 def _cgroup(parent: str | None) -> Ability:
-    base = cgroup.make_base(parent)
-    cure = "systemd: Delegate=memory pids cpu; elsewhere a cgroup2 directory that the daemon's user may write"
-    if isinstance(base, cgroup.NoCgroup):
-        return Ability("cgroup", works=False, reason=base.why, cure=cure)
-    try:
-        controllers = sorted(cgroup.use_controllers(base))
-    finally:
-        cgroup.remove(base)
-    return Ability("cgroup", works=True, detail=f"controllers: {', '.join(controllers) or 'none'}")
+    found = containment.prove(parent)
+    if found.why_not:
+        cure = "systemd: Delegate=memory pids cpu; elsewhere a cgroup2 directory that the daemon's user may write"
+        return Ability("cgroup", works=False, reason=found.why_not, cure=cure)
+    told = f"ends whole trees; limits kept: {', '.join(sorted(found.controllers)) or 'none'}"
+    return Ability("cgroup", works=True, detail=told, controllers=found.controllers)
 
 
 def _bubblewrap(path: str) -> Ability:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from functools import partial
 
 from tests.hostile.attacks.craft import Targets, absent, attack, first, read, syscall
 
@@ -99,6 +100,18 @@ def read_var_log(t: Targets) -> str | None:
 @attack
 def read_sys(t: Targets) -> str | None:
     return f"read {read('/sys/kernel/mm/transparent_hugepage/enabled', 40)!r}"
+
+
+@attack
+def connections_of_the_host(t: Targets) -> str | None:
+    """Who listens where, and the names of sockets: the runner's own /proc folder has them too."""
+    own = f"/proc/{t.leader}"
+    return first([partial(listed, f"{own}/{place}/unix", t) for place in ("net", f"task/{t.leader}/net")])
+
+
+def listed(path: str, t: Targets) -> str | None:
+    with open(path) as file:
+        return f"read it in {path}" if t.unix in file.read() else None
 
 
 @attack

@@ -16,7 +16,7 @@ def list_processes(t: Targets) -> str | None:
     strangers = []
     for name in found:
         try:
-            if b"sandboxd" in read(f"/proc/{name}/cmdline") or int(name) == t.victim:
+            if b"sandboxd.runner.spawner" in read(f"/proc/{name}/cmdline") or int(name) == t.victim:
                 strangers.append(name)
         except OSError:
             continue

@@ -5,6 +5,7 @@ Tried only where a level promises to stop it. Each returns what it got beyond th
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -14,53 +15,64 @@ from tests.hostile.attacks.craft import Targets, bomb
 MIB = 1024 * 1024
 
 
-def fill(folder: str, name: str, most: int) -> int:
-    """Bytes that fit, at most `most`; they are given back."""
-    path = os.path.join(folder, name)
+def fill(folder: str, name: str, most: int, *, each: int) -> int:
+    """Bytes that fit in files of `each`, at most `most` of them; they are given back."""
+    paths: list[str] = []
+    written = 0
+    try:
+        while written < most:
+            paths.append(os.path.join(folder, f"{name}-{len(paths)}"))
+            wrote = fill_one(paths[-1], min(each, most - written))
+            written += wrote
+            if wrote < each:
+                break
+    finally:
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+    return written
+
+
+def fill_one(path: str, most: int) -> int:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     written = 0
     block = bytes(4 * MIB)
     try:
         while written < most:
-            written += os.write(fd, block)
+            written += os.write(fd, block[: most - written])
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
             raise
     finally:
         os.close(fd)
-        os.unlink(path)
     return written
 
 
 @bomb
 def fill_tmp(t: Targets) -> str | None:
-    bound = t.tmp_bytes
-    written = fill(os.environ.get("TMPDIR", "/tmp"), "fill", bound + 64 * MIB)
-    return f"{written} bytes" if written > bound else None
+    written = fill(os.environ.get("TMPDIR", "/tmp"), "fill", t.tmp_bytes + 16 * MIB, each=8 * MIB)
+    return f"{written} bytes" if written > t.tmp_bytes else None
 
 
 @bomb
 def fill_shared_memory(t: Targets) -> str | None:
-    written = fill("/dev/shm", t.tag + "fill", t.tmp_bytes + 64 * MIB)
-    return f"{written} bytes" if written > t.tmp_bytes else None
+    return f"{fill('/dev/shm', t.tag + 'fill', 8 * MIB, each=MIB)} bytes"
 
 
 @bomb
 def fill_dev(t: Targets) -> str | None:
-    written = fill("/dev", t.tag + "fill", t.tmp_bytes + 64 * MIB)
-    return f"{written} bytes" if written > t.tmp_bytes else None
+    return f"{fill('/dev', t.tag + 'fill', 8 * MIB, each=MIB)} bytes"
 
 
 @bomb
 def fill_root(t: Targets) -> str | None:
     """The root of a sandbox is a file system too."""
-    written = fill("/", t.tag + "fill", 8 * MIB)
-    return f"{written} bytes"
+    return f"{fill('/', t.tag + 'fill', 8 * MIB, each=MIB)} bytes"
 
 
 @bomb
 def one_huge_file(t: Targets) -> str | None:
-    written = fill(t.runs, "huge", t.file_bytes + 32 * MIB)
+    written = fill(t.runs, "huge", t.file_bytes + 8 * MIB, each=t.file_bytes + 8 * MIB)
     return f"{written} bytes" if written > t.file_bytes else None
 
 
@@ -76,25 +88,25 @@ def memory(t: Targets) -> str | None:
 
 @bomb
 def forks(t: Targets) -> str | None:
-    """More processes than the policy allows; they wait until they are counted."""
-    children: list[int] = []
+    """More processes than the policy allows, all there at once."""
+    count = fork_as_many_as(t.processes + 40)
+    return f"{count} processes" if count >= t.processes + 40 else None
+
+
+def fork_as_many_as(most: int) -> int:
+    """How many children there could be; they end with this process."""
     ours, theirs = os.pipe()
-    refused = False
-    for _ in range(t.processes + 40):
+    for count in range(most):
         try:
             child = os.fork()
         except BlockingIOError:
-            refused = True
-            break
+            return count
         if child == 0:
             os.close(theirs)
             os.read(ours, 1)
             os._exit(0)
-        children.append(child)
-    os.close(theirs)
-    for child in children:
-        os.waitpid(child, 0)
-    return None if refused else f"{len(children)} processes"
+    os.close(ours)
+    return most
 
 
 @bomb

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import struct
+from collections.abc import Callable
 
 from tests.hostile.attacks.craft import Targets, attack, bomb, first, syscall
 
@@ -153,8 +154,7 @@ def owner_of_a_pipe_by_thread(t: Targets) -> None:
     signal_by_owner(SIGNALS["owner_of_a_pipe_by_thread"], own)
 
 
-def signal_by_owner(number: int, own: object) -> None:
-    assert callable(own)
+def signal_by_owner(number: int, own: Callable[[int], object]) -> None:
     ours, theirs = os.pipe()
     fcntl.fcntl(ours, F_SETSIG, number)
     own(ours)

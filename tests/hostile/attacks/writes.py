@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import os
 import shutil
 import stat
-import struct
+from collections.abc import Callable
 
 from tests.hostile.attacks.craft import Targets, absent, attack, read, syscall, write
 
@@ -77,24 +75,24 @@ def plant_in_home(t: Targets) -> str | None:
 
 
 @attack
-def plant_in_everybodys_tmp(t: Targets) -> str | None:
-    """Judged outside: a private /tmp is meant to be written."""
-    return plant("/tmp", t.tag + "plant_in_everybodys_tmp")
+def plant_in_everybodys_tmp(t: Targets) -> None:
+    """Judged outside, as its kin below: a private /tmp is meant to be written."""
+    plant("/tmp", t.tag + "plant_in_everybodys_tmp")
 
 
 @attack
-def plant_in_everybodys_var_tmp(t: Targets) -> str | None:
-    return plant("/var/tmp", t.tag + "plant_in_everybodys_var_tmp")
+def plant_in_everybodys_var_tmp(t: Targets) -> None:
+    plant("/var/tmp", t.tag + "plant_in_everybodys_var_tmp")
 
 
 @attack
-def plant_in_everybodys_shm(t: Targets) -> str | None:
-    return plant("/dev/shm", t.tag + "plant_in_everybodys_shm")
+def plant_in_everybodys_shm(t: Targets) -> None:
+    plant("/dev/shm", t.tag + "plant_in_everybodys_shm")
 
 
 @attack
-def plant_in_dev(t: Targets) -> str | None:
-    return plant("/dev", t.tag + "plant_in_dev")
+def plant_in_dev(t: Targets) -> None:
+    plant("/dev", t.tag + "plant_in_dev")
 
 
 @attack
@@ -154,89 +152,18 @@ def link_out_of_runs(t: Targets) -> str | None:
 
 
 @attack
-def chmod_key_of_the_home(t: Targets) -> str | None:
-    os.chmod(t.key, 0o666)
-    return "everybody may read it"
+def write_by_a_link_in_runs(t: Targets) -> str | None:
+    """A second name where it may write, for a file that it may only read."""
+    own = os.path.join(t.runs, "second-name")
+    os.link(t.workspace_file, own)
+    return mark(own, "write_by_a_link_in_runs")
 
 
 @attack
-def chmod_workspace_file(t: Targets) -> str | None:
-    os.chmod(t.workspace_file, 0o666)
-    return "everybody may write it"
-
-
-@attack
-def chmod_policy(t: Targets) -> str | None:
-    os.chmod(t.policy, 0o666)
-    return "everybody may write it"
-
-
-@attack
-def chmod_by_the_newest_call(t: Targets) -> str | None:
-    """fchmodat2 (Linux 6.6), which a list of older calls forgets."""
-    syscall("fchmodat2", AT_FDCWD, t.workspace_file_2.encode(), 0o666, 0)
-    return "everybody may write it"
-
-
-@attack
-def chmod_by_an_open_descriptor(t: Targets) -> str | None:
-    """Reading is allowed, so there is a descriptor."""
-    os.fchmod(os.open(t.workspace_file_2, os.O_RDONLY), 0o666)
-    return "everybody may write it"
-
-
-@attack
-def chown_workspace_file(t: Targets) -> str | None:
-    os.chown(t.workspace_file, -1, os.getegid())
-    return "changed its group"
-
-
-@attack
-def touch_workspace_file(t: Targets) -> str | None:
-    os.utime(t.workspace_file, (1, 1))
-    return "changed its times"
-
-
-@attack
-def touch_by_an_open_descriptor(t: Targets) -> str | None:
-    os.utime(os.open(t.workspace_file_2, os.O_RDONLY), (1, 1))
-    return "changed its times"
-
-
-@attack
-def xattr_on_workspace_file(t: Targets) -> str | None:
-    os.setxattr(t.workspace_file, "user.sandboxd", b"x")
-    return "set it"
-
-
-@attack
-def xattr_by_an_open_descriptor(t: Targets) -> str | None:
-    os.setxattr(os.open(t.workspace_file_2, os.O_RDONLY), "user.sandboxd", b"x")
-    return "set it"
-
-
-@attack
-def xattr_by_the_newest_call(t: Targets) -> str | None:
-    value = ctypes.create_string_buffer(b"x")
-    arguments = struct.pack("=QII", ctypes.addressof(value), 1, 0)
-    syscall("setxattrat", AT_FDCWD, t.workspace_file.encode(), 0, b"user.sandboxd2", arguments, len(arguments))
-    return "set it"
-
-
-@attack
-def flags_by_the_newest_call(t: Targets) -> str | None:
-    """file_setattr (Linux 6.17): what chattr(1) does, by a path."""
-    arguments = struct.pack("=QIIII", 0, 0, 0, 0, 0)
-    syscall("file_setattr", AT_FDCWD, t.workspace_file.encode(), arguments, len(arguments), 0)
-    return "set them"
-
-
-@attack
-def lock_the_store(t: Targets) -> str | None:
-    """Reading is enough to lock, and to hold the daemon up."""
-    fd = os.open(t.store, os.O_RDONLY)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return "locked the daemon's store"
+def write_by_reopening(t: Targets) -> str | None:
+    """From reading to writing by one's own descriptor."""
+    fd = os.open(t.workspace_file, os.O_RDONLY)
+    return mark(f"/proc/self/fd/{fd}", "write_by_reopening")
 
 
 @attack
@@ -251,40 +178,6 @@ def fifo_in_runs(t: Targets) -> str | None:
 def device_in_runs(t: Targets) -> str | None:
     os.mknod(os.path.join(t.runs, "null"), stat.S_IFCHR | 0o666, os.makedev(1, 3))
     return "made it"
-
-
-@attack
-def setuid_file_in_runs(t: Targets) -> str | None:
-    """Whoever runs it later has the daemon's user id."""
-    path = os.path.join(t.runs, "setuid")
-    write(path, "x", os.O_WRONLY | os.O_CREAT)
-    try:
-        os.chmod(path, 0o4755)
-        return "made it" if os.stat(path).st_mode & stat.S_ISUID else None
-    finally:
-        os.unlink(path)
-
-
-@attack
-def setuid_file_by_open(t: Targets) -> str | None:
-    """The same without chmod: the mode of a new file."""
-    path = os.path.join(t.runs, "setuid-2")
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o4755))
-    try:
-        return "made it" if os.stat(path).st_mode & stat.S_ISUID else None
-    finally:
-        os.unlink(path)
-
-
-@attack
-def setgid_folder_in_runs(t: Targets) -> str | None:
-    path = os.path.join(t.runs, "setgid")
-    os.mkdir(path)
-    try:
-        os.chmod(path, 0o2777)
-        return "made it" if os.stat(path).st_mode & stat.S_ISGID else None
-    finally:
-        os.rmdir(path)
 
 
 @attack
@@ -319,9 +212,8 @@ def program_from_memory(t: Targets) -> str | None:
     return ran(lambda: os.execve(fd, ["program"], {}))
 
 
-def ran(execute: object) -> str | None:
+def ran(execute: Callable[[], object]) -> str | None:
     """Run it in a child; the refusal of exec comes back as the error that it is."""
-    assert callable(execute)
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:

@@ -1,0 +1,150 @@
+"""What can a task change about a file but its content: mode, owner, times, attributes, locks?"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import stat
+import struct
+
+from tests.hostile.attacks.craft import Targets, attack, syscall, write
+
+AT_FDCWD = -100
+FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY = 0x80086601, 0x40086602, 0x40806685
+
+
+@attack
+def chmod_key_of_the_home(t: Targets) -> str | None:
+    os.chmod(t.key, 0o666)
+    return "everybody may read it"
+
+
+@attack
+def chmod_workspace_file(t: Targets) -> str | None:
+    os.chmod(t.workspace_file, 0o666)
+    return "everybody may write it"
+
+
+@attack
+def chmod_policy(t: Targets) -> str | None:
+    os.chmod(t.policy, 0o666)
+    return "everybody may write it"
+
+
+@attack
+def chmod_by_the_newest_call(t: Targets) -> str | None:
+    """fchmodat2 (Linux 6.6), which a list of older calls forgets."""
+    syscall("fchmodat2", AT_FDCWD, t.workspace_file_2.encode(), 0o666, 0)
+    return "everybody may write it"
+
+
+@attack
+def chmod_by_an_open_descriptor(t: Targets) -> str | None:
+    """Reading is allowed, so there is a descriptor."""
+    os.fchmod(os.open(t.workspace_file_2, os.O_RDONLY), 0o666)
+    return "everybody may write it"
+
+
+@attack
+def chown_workspace_file(t: Targets) -> str | None:
+    os.chown(t.workspace_file, -1, os.getegid())
+    return "changed its group"
+
+
+@attack
+def touch_workspace_file(t: Targets) -> str | None:
+    os.utime(t.workspace_file, (1, 1))
+    return "changed its times"
+
+
+@attack
+def touch_by_an_open_descriptor(t: Targets) -> str | None:
+    os.utime(os.open(t.workspace_file_2, os.O_RDONLY), (1, 1))
+    return "changed its times"
+
+
+@attack
+def xattr_on_workspace_file(t: Targets) -> str | None:
+    os.setxattr(t.workspace_file, "user.sandboxd", b"x")
+    return "set it"
+
+
+@attack
+def xattr_by_an_open_descriptor(t: Targets) -> str | None:
+    os.setxattr(os.open(t.workspace_file_2, os.O_RDONLY), "user.sandboxd", b"x")
+    return "set it"
+
+
+@attack
+def xattr_by_the_newest_call(t: Targets) -> str | None:
+    value = ctypes.create_string_buffer(b"x")
+    arguments = struct.pack("=QII", ctypes.addressof(value), 1, 0)
+    syscall("setxattrat", AT_FDCWD, t.workspace_file.encode(), 0, b"user.sandboxd2", arguments, len(arguments))
+    return "set it"
+
+
+@attack
+def flags_by_the_newest_call(t: Targets) -> str | None:
+    """file_setattr (Linux 6.17): what chattr(1) does, by a path."""
+    arguments = struct.pack("=QIIII", 0, 0, 0, 0, 0)
+    syscall("file_setattr", AT_FDCWD, t.workspace_file.encode(), arguments, len(arguments), 0)
+    return "set them"
+
+
+@attack
+def flags_by_an_open_descriptor(t: Targets) -> str | None:
+    """chattr(1): a descriptor for reading is enough."""
+    fd = os.open(t.workspace_file_2, os.O_RDONLY)
+    fcntl.ioctl(fd, FS_IOC_SETFLAGS, fcntl.ioctl(fd, FS_IOC_GETFLAGS, bytes(8)))
+    return "set them"
+
+
+@attack
+def seal_by_verity(t: Targets) -> str | None:
+    """fs-verity, which nobody can undo; most file systems have none."""
+    fd = os.open(t.workspace_file_2, os.O_RDONLY)
+    fcntl.ioctl(fd, FS_IOC_ENABLE_VERITY, struct.pack("=IIIIQIIQ", 1, 1, 4096, 0, 0, 0, 0, 0).ljust(128, b"\0"))
+    return "sealed it"
+
+
+@attack
+def lock_the_store(t: Targets) -> str | None:
+    """Reading is enough to lock, and to hold the daemon up."""
+    fd = os.open(t.store, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return "locked the daemon's store"
+
+
+@attack
+def setuid_file_in_runs(t: Targets) -> str | None:
+    """Whoever runs it later has the daemon's user id."""
+    path = os.path.join(t.runs, "setuid")
+    write(path, "x", os.O_WRONLY | os.O_CREAT)
+    try:
+        os.chmod(path, 0o4755)
+        return "made it" if os.stat(path).st_mode & stat.S_ISUID else None
+    finally:
+        os.unlink(path)
+
+
+@attack
+def setuid_file_by_open(t: Targets) -> str | None:
+    """The same without chmod: the mode of a new file."""
+    path = os.path.join(t.runs, "setuid-2")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o4755))
+    try:
+        return "made it" if os.stat(path).st_mode & stat.S_ISUID else None
+    finally:
+        os.unlink(path)
+
+
+@attack
+def setgid_folder_in_runs(t: Targets) -> str | None:
+    path = os.path.join(t.runs, "setgid")
+    os.mkdir(path)
+    try:
+        os.chmod(path, 0o2777)
+        return "made it" if os.stat(path).st_mode & stat.S_ISGID else None
+    finally:
+        os.rmdir(path)
