@@ -51,6 +51,10 @@ class Edge:
     async def _handle(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         scope["path"] = scope["path"] or "/"  # `GET ?x`: h11 lets it pass, and Quart looks at the first character
         exchange = _Exchange(scope, receive, send, self._max_body_bytes)
+        if exchange.has_two_lengths():
+            why = "cannot read the body: both Transfer-Encoding and Content-Length say how long it is"
+            await exchange.refuse(InvalidRequest(why))
+            return
         if exchange.declares_too_much():
             await exchange.refuse(exchange.too_large())
             return
@@ -80,6 +84,10 @@ class _Exchange:
         self._send = send
         self._max_body_bytes = max_body_bytes
         self._body_bytes = 0
+
+    def has_two_lengths(self) -> bool:
+        """Whether somebody before us may see another end of the body than we do (request smuggling, RFC 9112 §6.1)."""
+        return {b"content-length", b"transfer-encoding"} <= {name for name, _ in self._scope["headers"]}
 
     def declares_too_much(self) -> bool:
         """Whether `Content-Length` alone is over the limit; h11 has checked that it is a number."""
