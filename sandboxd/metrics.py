@@ -75,6 +75,7 @@ DISK_FREE_BYTES: Final = Gauge(
     "sandboxd_disk_free_bytes", "What is free on the store's disk, when it was last looked at.", registry=REGISTRY
 )
 UNSENT_BYTES: Final = Gauge("sandboxd_unsent_bytes", "Output in answers that clients have not taken yet.", registry=REGISTRY)
+DESCRIPTORS: Final = Gauge("sandboxd_open_descriptors", "Descriptors that the daemon holds.", registry=REGISTRY)
 SUBSCRIBERS: Final = Gauge("sandboxd_subscribers", "Streams that follow a task.", registry=REGISTRY)
 
 PUSHES: Final = Counter(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -15,4 +17,8 @@ from sandboxd import daemon
 )
 def serve(config: Path | None) -> int:
     """Run the daemon until it is told to stop (SIGTERM, or Ctrl-C)."""
-    return daemon.main(config)
+    code = daemon.main(config)
+    # All is closed by now. The interpreter would take its modules apart first, which costs more CPU (0.3 s) than a whole stop.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

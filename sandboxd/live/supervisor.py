@@ -185,7 +185,8 @@ class Supervisor:
                 while self._runs:
                     await self._changed.wait()
                 nursery.cancel_scope.cancel()
-        self._unrecorded += tuple(self._runs)  # a second call finds none that the first one gave up
+        # A second call finds those gone that the first one gave up, or not yet.
+        self._unrecorded = tuple(dict.fromkeys((*self._unrecorded, *self._runs)))
         for conducting in self._conducted:
             conducting.cancel()
         return self._unrecorded
