@@ -41,7 +41,7 @@ def test_tasks_are_listed_in_tab_separated_columns(asked: World, capsys: pytest.
 
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[:2] for row in rows] == [[TASK, "input-required"], [OTHER, "working"]]
-    assert rows[0][3:] == ["sandbox-agent-runner", "plan", "Write the plan? [y/N]"]
+    assert rows[0][3:] == ["sandbox-agent-runner", "plan", "", "Write the plan? [y/N]"]
 
 
 def test_tasks_without_a_verb_lists(asked: World, capsys: pytest.CaptureFixture[str]) -> None:
