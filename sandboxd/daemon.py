@@ -11,6 +11,7 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -40,7 +41,7 @@ from sandboxd.http.settings import DoorSettings
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
 from sandboxd.live.clock import SystemClock
-from sandboxd.live.supervisor import STOP_S, Supervisor
+from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.operations.outbox import Outbox
@@ -62,6 +63,8 @@ from sandboxd.targets import Targets
 
 STORE_NAME: Final = "sandboxd.sqlite3"
 
+LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has add up to some 35 s
+
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_CONFIG: Final = 78  # EX_CONFIG (sysexits.h): systemd need not try again
@@ -69,11 +72,24 @@ EXIT_CONFIG: Final = 78  # EX_CONFIG (sysexits.h): systemd need not try again
 _log = logs.logger(__name__)
 
 
+class Unrecorded(Exception):
+    """The daemon stopped, and the store did not take the ends of all tasks."""
+
+
 class SpawnerDied(Exception):
     """The spawner died; the daemon ends, and whoever started it starts both anew."""
 
 
-_EXPECTED: Final = (LoadError, StoreUnavailable, SpawnerUnavailable, CannotListen, BadHandover, SpawnerDied, OSError)
+_EXPECTED: Final = (
+    LoadError,
+    StoreUnavailable,
+    SpawnerUnavailable,
+    CannotListen,
+    BadHandover,
+    SpawnerDied,
+    Unrecorded,
+    OSError,
+)
 
 
 @asynccontextmanager
@@ -81,11 +97,12 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
     """The engine without doors. At the end of the block every run is over and on record.
 
     `cgroup`: the one that was delegated to this process; None: where it is, if that can be written. Raises `LoadError` (a pack
-    or policy), `StoreUnavailable`, `SpawnerUnavailable`.
+    or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did not take it.
     """
     detectors = load_detectors()
     policies = _check_policies(config, detectors)
     clock = SystemClock()
+    unrecorded: Sequence[str] = ()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
         feed = Feed(store)
@@ -129,9 +146,12 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
                 outbox=Outbox(Targets(config.push.allow)) if config.push.enabled else None,
             )
         finally:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + STOP_S):
-                await supervisor.stop()
+            with trio.CancelScope(shield=True):  # bounded: `STOP_S`
+                unrecorded = await supervisor.stop()
             nursery.cancel_scope.cancel()
+    if unrecorded:
+        why = "the store did not take them; the next start records them as `daemon-died`"
+        raise Unrecorded(f"cannot put the ends of {len(unrecorded)} tasks on record: {why}")
 
 
 def main(config_path: Path | None = None) -> int:
@@ -245,9 +265,21 @@ async def _obey_signals(
                 continue
             _log.info("stopping", signal=signal.Signals(number).name)
             reloader.manager.notifier.stopping("stopping; what is live ends, and open questions with it")
-            with trio.move_on_after(STOP_S):
-                await host.supervisor.stop()
+            _exit_in_the_end()
+            await host.supervisor.stop()
             doors.closing.set()
+
+
+def _exit_in_the_end() -> None:
+    """Everything that a stop waits for has a bound but the disk: a thread that hangs in a write never comes back."""
+
+    def exit_now() -> None:
+        os.write(2, f"error: cannot stop within {LAST_RESORT_S:g} s: exiting as it is\n".encode())
+        os._exit(EXIT_FAILED)
+
+    timer = threading.Timer(LAST_RESORT_S, exit_now)
+    timer.daemon = True
+    timer.start()
 
 
 def _has_terminal() -> bool:
@@ -262,8 +294,7 @@ def _has_terminal() -> bool:
 async def _watch_spawner(host: Host, doors: Doors) -> None:
     await host.spawner.wait_died()
     _log.error("Cannot go on: the spawner died, and every run with it")
-    with trio.move_on_after(STOP_S):
-        await host.supervisor.stop()  # every run has ended already: this waits for their records
+    await host.supervisor.stop()  # every run has ended already: this waits for their records, and has its own bound
     doors.closing.set()  # as for any other end: who waits for an answer gets one
 
 

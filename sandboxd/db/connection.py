@@ -15,6 +15,9 @@ CACHED_STATEMENTS: Final = 256
 WAL_LIMIT_BYTES: Final = 64 * 1024 * 1024  # a long read can let the log grow; it is cut back to this afterwards
 
 
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 class DatabaseUnavailable(Exception):
     """The file cannot be opened, read or written; the message is the why of `cannot <do> <what>: <why>`."""
 
@@ -46,6 +49,11 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 def is_outage(error: BaseException) -> bool:
     """Whether the file, the disk or SQLite failed, as against a statement of ours that broke a rule of the schema."""
     return isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError)
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether SQLite found that the file is not what it wrote."""
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
 
 def why(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """What does a room need to keep facts in one SQLite file?
 
 `open_database` gives one: `write` for one piece of work that is on disk when it returns, `read` for one look at one moment.
-Nothing here knows what the tables mean.
+Nothing here knows what the tables mean. Every start looks at the file's pages; after a daemon that could not close it (its log
+is still there) it also looks whether tables and indexes agree, and takes longer for it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import attrs
 import trio
 
 from sandboxd.db import place
-from sandboxd.db.connection import DatabaseUnavailable, connect, connect_reader, why
+from sandboxd.db.connection import DatabaseUnavailable, connect, connect_reader, is_damage, why
 from sandboxd.db.readers import Readers
 from sandboxd.db.schema import Schema, check_belongs, migrate
 from sandboxd.db.writer import Writer
@@ -27,8 +28,18 @@ T = TypeVar("T")
 
 READERS: Final = 3
 CHECK_LIMIT_S: Final = 2.0  # a look at every page takes about 1 s a gigabyte; a start must not wait for more than this
+UNCLEAN_CHECK_LIMIT_S: Final = 10.0  # where there is reason to look; below systemd's 90 s for a start
 CLOSE_LIMIT_S: Final = 10.0
 _STEPS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's virtual machine: well under a millisecond
+
+
+@attrs.frozen
+class Found:
+    """In which state the file was. `was_closed`: by whoever had it last. `is_whole` None: the time was not enough to tell."""
+
+    was_closed: bool
+    is_whole: bool | None
+    elapsed_s: float
 
 
 @attrs.frozen
@@ -36,6 +47,7 @@ class _Opened:
     lock: int
     writing: sqlite3.Connection
     reading: tuple[sqlite3.Connection, ...]
+    found: Found
 
 
 class Database:
@@ -43,6 +55,8 @@ class Database:
 
     def __init__(self, opened: _Opened) -> None:
         self._opened = opened
+        self.found = opened.found
+        self.damage: str | None = None  # what SQLite said when it met a page that it did not write; until the next start
         self._writer = Writer(opened.writing)
         self._readers = Readers(opened.reading)
         self._closing = trio.Lock()
@@ -53,14 +67,29 @@ class Database:
 
         Raises what `work` raised, with nothing of it kept, or `DatabaseUnavailable`. Cancelling abandons only the waiting.
         """
-        return await self._writer.write(work, size_bytes=size_bytes)
+        try:
+            return await self._writer.write(work, size_bytes=size_bytes)
+        except DatabaseUnavailable as error:
+            self._look_at(error)
+            raise
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on a worker thread; it sees one moment, after every write that returned. `DatabaseUnavailable`."""
-        return await self._readers.read(work)
+        try:
+            return await self._readers.read(work)
+        except DatabaseUnavailable as error:
+            self._look_at(error)
+            raise
+
+    def _look_at(self, error: DatabaseUnavailable) -> None:
+        if self.damage is None and is_damage(error.__cause__):
+            self.damage = str(error)
 
     async def close(self) -> None:
-        """Finish what was accepted, then close and let go of the lock; bounded, and not cut short by cancellation."""
+        """Finish what was accepted, then close and let go of the lock; bounded, and not cut short by cancellation.
+
+        Raises `DatabaseUnavailable` when that takes longer than `CLOSE_LIMIT_S`; what was acknowledged is on disk all the same.
+        """
         with trio.CancelScope(deadline=trio.current_time() + CLOSE_LIMIT_S, shield=True):
             async with self._closing:
                 if self._is_closed:
@@ -70,6 +99,8 @@ class Database:
                 await trio.to_thread.run_sync(self._opened.writing.close)  # the last one: folds the log into the file
                 os.close(self._opened.lock)
                 self._is_closed = True
+        if not self._is_closed:
+            raise DatabaseUnavailable(f"it could not be closed within {CLOSE_LIMIT_S:g} s")
 
 
 async def open_database(path: Path, schema: Schema) -> Database:
@@ -79,6 +110,7 @@ async def open_database(path: Path, schema: Schema) -> Database:
 
 def _open(path: Path, schema: Schema) -> _Opened:
     lock = place.prepare(path)
+    was_closed = not place.has_log(path)
     with ExitStack() as undo:
         undo.callback(os.close, lock)
         try:
@@ -90,29 +122,37 @@ def _open(path: Path, schema: Schema) -> _Opened:
             (mode,) = writing.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise DatabaseUnavailable("its file system cannot hold a write-ahead log (shared memory is needed)")
-            _check_pages(writing)
+            found = _check(writing, was_closed=was_closed)
             migrate(writing, schema)
+            place.say_it_holds(lock)
             reading = []
             for _ in range(READERS):
                 reading.append(connect_reader(path))
                 undo.callback(reading[-1].close)
         except sqlite3.Error as error:
+            if is_damage(error):
+                raise DatabaseUnavailable(f"it is damaged: {why(error)}\n  {place.RESTORE}") from error
             raise DatabaseUnavailable(why(error)) from error
+        except OSError as error:
+            raise DatabaseUnavailable(f"{error.strerror}: `{path}`") from error
         undo.pop_all()
-    return _Opened(lock, writing, tuple(reading))
+    return _Opened(lock, writing, tuple(reading), found)
 
 
-def _check_pages(connection: sqlite3.Connection) -> None:
-    """Look for damage, for `CHECK_LIMIT_S` at most: a file too large for that is taken as it is."""
-    stop_at = time.monotonic() + CHECK_LIMIT_S
+def _check(connection: sqlite3.Connection, *, was_closed: bool) -> Found:
+    """Look for damage, in bounded time: a file too large for that is taken as it is, which `Found` says."""
+    began = time.monotonic()
+    stop_at = began + (CHECK_LIMIT_S if was_closed else UNCLEAN_CHECK_LIMIT_S)
+    check = "quick_check" if was_closed else "integrity_check"
     connection.set_progress_handler(lambda: time.monotonic() > stop_at, _STEPS_BETWEEN_LOOKS)
     try:
-        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        (found,) = connection.execute(f"PRAGMA {check}(1)").fetchone()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
             raise
-        return
+        return Found(was_closed, None, time.monotonic() - began)
     finally:
         connection.set_progress_handler(None, 0)
     if found != "ok":
-        raise DatabaseUnavailable(f"it is damaged: {found}\n  restore a copy, or move it away to begin a new one")
+        raise DatabaseUnavailable(f"it is damaged: {found}\n  {place.RESTORE}")
+    return Found(was_closed, True, time.monotonic() - began)

@@ -2,7 +2,8 @@
 
 Folder 0700, files 0600 (SQLite gives its log and index the mode of the file itself). One process at a time: a second one is
 refused by an flock on `<file>.lock`, which the kernel lets go when the first one dies, however it dies. The lock file stays:
-whoever unlinks one lets two processes lock two files of the same name.
+whoever unlinks one lets two processes lock two files of the same name. It also says whether the file has held tables: to SQLite
+an empty file is a new database, so one that was cut to nothing would come back as one that never held anything.
 """
 
 from __future__ import annotations
@@ -10,9 +11,15 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import struct
 from pathlib import Path
+from typing import Final
 
 from sandboxd.db.connection import DatabaseUnavailable
+
+RESTORE: Final = "restore a copy, or move it away to begin a new one"
+_HOLDS: Final = b"holds tables\n"
+_HEADER_BYTES: Final = 100
 
 
 def prepare(path: Path) -> int:
@@ -24,11 +31,51 @@ def prepare(path: Path) -> int:
     except OSError as error:
         raise DatabaseUnavailable(f"{error.strerror}: `{error.filename or path}`") from error
     try:
+        _refuse_cut(path, lock)
         _create(path)
     except OSError as error:
         os.close(lock)
         raise DatabaseUnavailable(f"{error.strerror}: `{error.filename or path}`") from error
+    except DatabaseUnavailable:
+        os.close(lock)
+        raise
     return lock
+
+
+def say_it_holds(lock: int) -> None:
+    """The file has its tables from now on: without any it is damaged."""
+    if not _holds(lock):
+        os.pwrite(lock, _HOLDS, os.fstat(lock).st_size)
+        os.fsync(lock)
+
+
+def _holds(lock: int) -> bool:
+    return _HOLDS in os.pread(lock, 256, 0)
+
+
+def has_log(path: Path) -> bool:
+    """Whether a write-ahead log with something in it is there: SQLite removes it when the last connection closes well."""
+    try:
+        return path.with_name(path.name + "-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _refuse_cut(path: Path, lock: int) -> None:
+    """SQLite takes a file of less than a header for a new one, and does not miss the end of the last page."""
+    try:
+        with path.open("rb") as file:
+            header, size = file.read(_HEADER_BYTES), os.fstat(file.fileno()).st_size
+    except FileNotFoundError:  # moved away, to begin a new one
+        return
+    if size < _HEADER_BYTES:
+        if _holds(lock):
+            raise DatabaseUnavailable(f"it is damaged: it held tables, and {size} bytes are left\n  {RESTORE}")
+        return
+    # https://www.sqlite.org/fileformat.html#the_database_header; a log may hold pages that the file does not have yet.
+    (page_bytes,), (pages,) = struct.unpack(">H", header[16:18]), struct.unpack(">I", header[28:32])
+    if not has_log(path) and header[24:28] == header[92:96] and size < pages * (page_bytes if page_bytes > 1 else 65_536):
+        raise DatabaseUnavailable(f"it is damaged: {size} bytes are left of its {pages} pages\n  {RESTORE}")
 
 
 def _check_folder(folder: Path) -> None:
@@ -45,13 +92,14 @@ def _lock(path: Path) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+        owner = os.pread(lock, 32, 0).decode("ascii", "replace").partition("\n")[0]
         os.close(lock)
         raise DatabaseUnavailable(
             f"another sandboxd{f' (process {owner})' if owner else ''} has it open, and one file has one owner"
         ) from None
+    holds = _HOLDS if _holds(lock) else b""
     os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode() + holds, 0)
     return lock
 
 

@@ -21,7 +21,8 @@ from sandboxd.detect import shape
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.judge import SETTLE_S, Finding, Past, judge
 from sandboxd.detect.rule import Rule
-from sandboxd.detect.terminal import Terminal, View
+from sandboxd.detect.terminal import Terminal
+from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm
 
 _GONE: Final = 25
@@ -129,7 +130,7 @@ class Detector:
         self._answered = view
         raised = self._raised
         self._answered_text = raised.prompt.text if raised is not None else view.line.rstrip() or view.above
-        self._answers.append(self._answered_text)
+        self._answers.append(shape.without_numbers(self._answered_text))
         self._again, self._typed_to = None, None if raised is None else raised.prompt
         if raised is not None:
             self._was_secret = raised.prompt.form.kind == "secret"

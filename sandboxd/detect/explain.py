@@ -17,7 +17,7 @@ import attrs
 from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.rule import Rule, fit_one
-from sandboxd.detect.terminal import View
+from sandboxd.detect.view import View
 from sandboxd.errors import LoadError, Problem
 from sandboxd.hitl.answer import AnswerForm
 

@@ -16,7 +16,7 @@ import attrs
 from sandboxd.detect import shape
 from sandboxd.detect.evidence import Evidence
 from sandboxd.detect.rule import Fit, Rule, fit
-from sandboxd.detect.terminal import View
+from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm
 
 SETTLE_S: Final = 0.2  # of a line that the kernel says is waited on
@@ -42,7 +42,9 @@ class Finding:
 
 @attrs.frozen
 class Past:
-    """What was asked before: lines that were answered, the row below the last of them, and whether that was a secret."""
+    """What was asked before: lines that were answered (`shape.without_numbers`), the row below the last of them, and whether
+    that was a secret.
+    """
 
     answered: frozenset[str] = frozenset()
     next_row: int | None = None
@@ -61,7 +63,7 @@ def judge(rules: Sequence[Rule], view: View, evidence: Evidence, past: Past, *, 
         return _menu(view, evidence, "its pack says so", found.rule.id)
     if evidence.canonical is not True and (why := shape.menu_reason(view)):
         return _menu(view, evidence, why) if evidence.reading else None
-    if evidence.reading is None and (shape.is_driven(view) or _is_echoed_secret(view, evidence)):
+    if evidence.reading is None and (shape.is_driven(view) or shape.is_record(view.line) or _is_echoed_secret(view, evidence)):
         return None
     if found is not None:
         return _by_rule(found, view, evidence, past)
@@ -103,7 +105,7 @@ def _by_kernel(view: View, evidence: Evidence, past: Past) -> Finding | None:
         if not row.strip() or not shape.asks_above(view.above):
             return None
         line = view.above
-    elif not evidence.is_exact and not view.edits and _goes_on(line, evidence):
+    elif not (evidence.is_exact or evidence.hides_typing or view.edits) and _goes_on(line, evidence):
         return None
     return _generic("kernel", line, view, evidence, past)
 
@@ -119,7 +121,8 @@ def _by_text(view: View, evidence: Evidence, past: Past) -> Finding | None:
         return None
     if shape.is_prompt(line):
         return _generic("text", line, view, evidence, past)
-    if shape.is_bare_prompt(line) and (view.edits or line.rstrip() in past.answered or view.row == past.next_row):
+    is_known = view.edits or view.row == past.next_row or shape.without_numbers(line) in past.answered
+    if shape.is_bare_prompt(line) and (is_known or shape.is_introduced(view)):
         return _generic("text", line, view, evidence, past)
     return None
 

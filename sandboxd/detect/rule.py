@@ -14,7 +14,7 @@ import attrs
 
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.pattern import TEXT_MAX_CHARS
-from sandboxd.detect.terminal import View
+from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm, Choice, Kind
 
 CHOICES_MAX: Final = 32

@@ -24,6 +24,7 @@ class Row:
     is_wrapped: bool = False  # goes on where the row above was full
     is_stale: bool = False  # holds something from before all that we know
     is_cut: bool = False  # its beginning was dropped
+    drawn_at: int | None = None  # the column of a cursor that the program draws itself
 
     @property
     def text(self) -> str:
@@ -41,11 +42,20 @@ class Row:
         if stop < len(own) and own[stop] == "":
             own[stop] = " "
         own[column:stop] = cells
+        if self.drawn_at is not None and column <= self.drawn_at < stop:
+            self.drawn_at = None
 
     def forget(self) -> None:
         """Everything in it was erased."""
         self.cells.clear()
         self.is_stale = self.is_cut = False
+        self.drawn_at = None
+
+    def erase_from(self, column: int) -> None:
+        """Everything from this column on was erased."""
+        del self.cells[column:]
+        if self.drawn_at is not None and self.drawn_at >= column:
+            self.drawn_at = None
 
 
 @attrs.define(eq=False)
@@ -134,6 +144,11 @@ class Screen:
                 self._put_wide(char)
             else:
                 self._put_narrow(char)
+
+    def draw_cursor(self) -> None:
+        """The character that was printed last is drawn as a cursor."""
+        if self.place.column > 0:
+            self.place.row.drawn_at = self.place.column - 1
 
     def repeat(self, count: int) -> None:
         """Print the last character again."""
@@ -270,7 +285,7 @@ class Screen:
         if what == 2 or (what == 0 and column == 0):
             row.forget()
         elif what == 0:
-            del row.cells[column:]
+            row.erase_from(column)
         elif what == 1:
             row.put(0, [" "] * (column + 1))
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sandboxd.detect.terminal import View
+from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm, Choice
 
 _TAIL: Final = 400  # characters of a line that shapes look at: a question is at its end
 GENERIC: Final = "generic"
+_ASKED_ROWS: Final = 3
+_BANNER_ROWS: Final = 8
 _SIGN_MAX: Final = 6  # characters of a bare sign: `...`, `?-`, `   ...>`
 
 _SECRET: Final = re.compile(
@@ -21,8 +23,10 @@ _SECRET: Final = re.compile(
     r"|(?:api|access|private|secret)[ _-]?key|(?:verification|authentication|security|2fa|mfa) code"
     r"|passwort|kennwort|schlüsselphrase|mot de passe|phrase (?:de passe|secrète)|contraseña|frase (?:de acceso|secreta)"
     r"|\bsenha|palavra-passe|\bparola|wachtwoord|lösenord|lösenfras|adgangskode|passord|salasana|hasło|heslo|jelszó|şifre"
+    r"|will not be (?:echoed|shown|displayed)"
     r"|парол|パスワード|パスフレーズ|暗証|密码|密碼|口令|비밀번호|암호"
 )
+_MASKED: Final = re.compile(r"(?i)[\[(](?:(?:your )?input (?:is |will be )?)?(?:masked|hidden)[\])]\s?[:?]?\s?$")
 _ABOUT: Final = re.compile(
     r"(?i)(?:password|passphrase|token|secret|key|pin) (?:name|length|file|path|id|type|hint|manager|expir|policy)"
 )
@@ -31,6 +35,12 @@ _NO: Final = r"(?:nein|non|nie|no|n|нет|н|hayır|h)"
 _YES_NO: Final = re.compile(
     rf"(?i)(?:[\[(<]\s?[\[(]?{_YES}[\])]?(?:[/|,]|\sor\s)?\s?[\[(]?{_NO}[\])]{{1,2}}"
     r"|\b(?:yes/no|y/\(n\)|\(y\)/n|y/n\b))\S{0,3}\s?$"
+)
+# An interpreter says who it is before it shows its sign.
+_BANNER: Final = re.compile(
+    r"(?i)\b(?:type|enter|use|try)\b.{0,60}\bhelp\b|\bfor (?:more )?(?:help|information)\b"
+    r"|\bcopyright\b|\bversion \d|^welcome to\b"
+    r"|^[a-z]{2,12} v?\d+\.\d+.{0,90}(?:\bon \w+|\))$|\binteractive (?:shell|mode|console|session)\b"
 )
 _PRESS: Final = re.compile(
     r"(?i)\b(?:press|hit|strike|type|push) (?:the )?[<\[\"']?(?:enter|return|any key|any other key|space)\b"
@@ -48,11 +58,17 @@ _GERUND: Final = re.compile(
     r"^\W{0,3}(?!(?i:anything|something|nothing|everything|string|setting|ring|king|thing|during|remaining|missing|billing|shipping"
     r"|mailing|working|staging|building|warning|existing|being|using|starting|ending|encoding|meeting|rating|heading|spelling"
     r"|landing|opening|closing|routing|marketing|mapping|logging|listening|binding|padding|pricing|training|housing|spacing"
-    r"|timing|sibling|ceiling|evening|morning|pending|outgoing|incoming|following|matching)\b)[A-Za-z][a-z]{2,14}ing\b"
+    r"|timing|sibling|ceiling|evening|morning|pending|outgoing|incoming|following|matching)\b)[A-Za-z][a-z]{2,14}ing\b(?! - )"
 )
+# What is told at the end of a line that goes on later: sums and steps, which read like a field's name.
+_REPORT: Final = re.compile(
+    r"(?i)^\W{0,3}(?:(?:sub)?totals?|elapsed|eta|progress|epoch|duration|(?:step|stage|phase|pass) \d)\b"
+)
+_RECORD: Final = r"[\w.-]{1,30}\s{1,20}\| |(?:test )?[\w./-]{1,80}::\w"  # a service's name before its record; a test's name
 _LOG: Final = re.compile(
     r"(?i)^(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d"
-    r"|\[?(?:info|debug|warn(?:ing)?|error|fatal|trace|notice|note|hint|usage|e|w|i)\b\]?:? )"
+    r"|\[?(?:info|debug|warn(?:ing)?|error|fatal|trace|notice|note|hint|usage|e|w|i)\b\]?:? "
+    r"|" + _RECORD + ")"
 )
 _CODE: Final = re.compile(
     r"[;{}]\s?$|^\s{0,40}(?:def|class|if|for|while|else|return|import|var|let|const)\b|[=(]\s?[\"'].{0,200}[\"']\)?\s?$"
@@ -61,16 +77,22 @@ _CODE: Final = re.compile(
 _SHELL: Final = re.compile(r"(?:^|[\w\])~/:. -])[$#%]\s?$|[❯➜λ»▶⟩]\s?$")
 _REPL: Final = re.compile(r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}\.{3}>?\s?$")
 _NAMED_REPL: Final = re.compile(
-    r"^(?:\(?[A-Za-z][\w .:@/()\[\]=-]{0,50}>{1,2}|\([A-Za-z][\w.-]{0,20}\)|[a-z][\w.-]{0,30}[=\-(]#|\?-)\s?$"
+    r"^(?:\(?[A-Za-z][\w .:@/()\[\]=-]{0,50}>{1,2}|\([A-Za-z][\w.-]{0,20}\)|[a-z][\w.-]{0,30}[=\-(]#|\?[-#]"
+    r"|\s{0,4}\w{1,12}<{1,2}\d{1,6}>{1,2})\s?$"
 )
 _ASKS_ABOVE: Final = re.compile(
     r"(?i)[?？]\s?$"
     r"|^\W{0,4}(?:please )?(?:type|enter|press|choose|select|input|provide|specify|pick|paste|give|insert|tell)\b"
     r"|(?:enter|type|press|choose|select|input)\b[^.]{0,80}[:.…]{1,3}\s?$"
 )
-_ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\s\S")  # `? Name`, as a whole family of libraries draws its questions
-_ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]$")
-_COLON: Final = re.compile(r"[\w)\]\"'>»%。、ー*]\s?[:：]$")
+_ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\]?\s\S")  # `? Name`, as a whole family of libraries draws its questions
+_ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]\s?$")
+_ENDS_DRAWN: Final = re.compile(r"[?？] [^\w\s()\[\]<>{}:;,.|/\\=-]{1,4}\s$")  # a question mark, and then a picture
+_COLON: Final = re.compile(r"[\w)\]}\"'>»%。、ー*]\s{0,8}[:：]$")
+_CLOSED: Final = re.compile(r"[\])}]\s?[:：]$")  # a note in brackets and a colon: asked, even where no blank follows
+_ORDER: Final = re.compile(
+    r"^\W{0,4}(?:please )?(?i:enter|type|choose|select|input|provide|specify|pick|insert) (?:[\w'/-]{1,30} ?){1,8}\s$"
+)
 
 _POINTER_ROW: Final = re.compile(r"^[\s│|┃]{0,6}(?:[❯›»➤►▸▶☞●◉◯○◻◼☐☑⬢⬡◆◇■□]|>\s|\*\s|[>*]?\s?[\[(][ xX*✓✔]?[\])]\s)\s?\S")
 _MENU_WORDS: Final = re.compile(
@@ -105,6 +127,8 @@ def tail(line: str) -> str:
 def asks_secret(text: str) -> bool:
     """Whether the words ask for something that is hidden, and not merely about it."""
     text = tail(text)
+    if _MASKED.search(text):
+        return True
     return _SECRET.search(text) is not None and _YES_NO.search(text) is None and _ABOUT.search(text) is None
 
 
@@ -145,6 +169,11 @@ def is_log(line: str) -> bool:
     return _LOG.search(text) is not None or _CODE.search(text) is not None
 
 
+def is_record(line: str) -> bool:
+    """Whether the line is what a service or a test says, whatever it ends in."""
+    return re.match(_RECORD, line[:_TAIL]) is not None
+
+
 def asks_above(row: str) -> bool:
     """Whether a line that has ended still asks: a question mark, `[y/n]`, `Type the name …`."""
     text = tail(row)
@@ -156,7 +185,7 @@ def menu_reason(view: View) -> str:
     line = tail(view.line)
     if view.full_screen:
         return view.unknown
-    if view.hides_cursor and not (view.edits and not view.below and is_bare_prompt(line)):  # left so by a spinner that died
+    if view.hides_cursor and not _reads_text(view):
         return "the cursor is hidden"
     if _PAGER.search(line):
         return "a pager waits for a key"
@@ -180,6 +209,15 @@ def menu_reason(view: View) -> str:
     return ""
 
 
+def _reads_text(view: View) -> bool:
+    """Whether a line is read although the cursor is hidden: another one is drawn, the answer is masked, a spinner died."""
+    if view.draws_cursor:
+        return is_prompt(view.line) or is_bare_prompt(view.line)
+    if _MASKED.search(tail(view.line)):
+        return True
+    return view.edits and not view.below and is_bare_prompt(view.line)
+
+
 def _block(rows: tuple[str, ...]) -> tuple[str, ...]:
     """The rows right above the cursor, up to the first blank one."""
     stop = len(rows)
@@ -197,7 +235,7 @@ def is_prompt(line: str) -> bool:
     """Whether the line ends as prompts do, for all that text can tell."""
     text = tail(line)
     bare = text.rstrip()
-    if not bare or is_progress(text) or is_log(text):
+    if not bare or is_progress(text) or is_log(text) or _REPORT.search(text):
         return False
     if is_press_enter(text) or _YES_NO.search(text):
         return True
@@ -205,18 +243,30 @@ def is_prompt(line: str) -> bool:
     if bare.endswith(("?", "？")):
         return is_open or len(bare) > 8
     if bare.endswith((":", "：")):
-        return (is_open or _SECRET.search(text) is not None) and _COLON.search(bare) is not None
+        return (is_open or (_CLOSED.search(bare) or _SECRET.search(text)) is not None) and _COLON.search(bare) is not None
     if _NAMED_REPL.search(text):
         return is_open
     if _ASKS_FIRST.match(text):
         return True
-    return is_open and _ENDS_NOTED.search(bare) is not None
+    return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ORDER))
 
 
 def is_bare_prompt(line: str) -> bool:
     """Whether it is a shell's or interpreter's sign, which a transcript may end with as well."""
     text = tail(line)
     return bool(text.strip()) and (_SHELL.search(text) is not None or _REPL.search(text) is not None)
+
+
+def is_introduced(view: View) -> bool:
+    """Whether what stands above says that a bare sign is a prompt: an interpreter's banner, or a question that has ended."""
+    return any(asks_above(row) for row in (view.above, *view.rows[-_ASKED_ROWS:])) or any(
+        _BANNER.search(tail(row)) for row in view.rows[-_BANNER_ROWS:]
+    )
+
+
+def without_numbers(line: str) -> str:
+    """The line with each number as one digit: `[1]> ` and `[12]> ` are the same prompt."""
+    return re.sub(r"\d+", "0", tail(line).rstrip())
 
 
 def form_of(line: str) -> AnswerForm:
@@ -232,7 +282,7 @@ def form_of(line: str) -> AnswerForm:
         return AnswerForm("choice", tuple(Choice(each, each) for each in dict.fromkeys(shown)))
     if _SHELL.search(text):
         return AnswerForm("shell")
-    is_noted = _ENDS_NOTED.search(text.rstrip()) is not None
+    is_noted = _ENDS_NOTED.search(text) is not None
     if not is_noted and (_REPL.search(text) or _NAMED_REPL.search(text)):
         return AnswerForm("repl")
     found = _DEFAULT.search(text)

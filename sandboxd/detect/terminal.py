@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 from typing import Final
 
-import attrs
-
 from sandboxd.detect.screen import Screen
+from sandboxd.detect.view import View, view_of
 
 RING_BYTES: Final = 8192
-LINE_MAX_CHARS: Final = 4096  # of the live line; the end is kept, for that is where a question is
 _STRING_MAX: Final = 4096  # of an OSC or DCS string that nobody ends
 
 _TOKEN: Final = re.compile(
@@ -33,35 +32,14 @@ _TOKEN: Final = re.compile(
     r"|\x1b(?P<escape>[ -/]{0,4}[0-~])"
     r"|(?P<control>[\x00-\x1f\x7f-\x9f])"
 )
-_PRIVATE_MODE: Final = re.compile(rb"\x1b\[\?([0-9;]{1,60})([hl])")
+_PRIVATE_MODE: Final = re.compile(rb"\x1b\[\?[0-9;]{1,60}[hl]")  # no groups: they halve the speed
 _PRIVATE_MODE_MAX: Final = 64
 _ALTERNATE: Final = frozenset({"47", "1047", "1049"})
 _CURSOR: Final = "25"
 _PASTE: Final = "2004"
-_ROWS_SHOWN: Final = 16  # above and below: as far as a menu reaches that a person can take in
-
-
-@attrs.frozen
-class View:
-    """The live line and what surrounds it.
-
-    `line`: as printed, one blank at its end where there were several; empty when `unknown` says why it cannot be told. With
-    text below the cursor, or a line editor that goes on below a full screen, it is known and only weak. `row`: the number of
-    the row that the line begins in; it tells the same words in another place. `is_cut`: the line is longer than the cap and
-    only its end is here. `rows`: the rows above, nearest last, wrapped ones apart and blank ones kept; `below`: the ones below
-    that are not blank. `edits`: bracketed paste is on, as line editors have it while they read. `hides_cursor`: as menus do.
-    """
-
-    line: str = ""
-    above: str = ""
-    row: int = 0
-    is_cut: bool = False
-    unknown: str = ""
-    rows: tuple[str, ...] = ()
-    below: tuple[str, ...] = ()
-    edits: bool = False
-    hides_cursor: bool = False
-    full_screen: bool = False
+_INVERSE: Final = frozenset({"7", "48", *map(str, range(40, 48)), *map(str, range(100, 108))})
+_UPRIGHT: Final = frozenset({"", "0", "27", "49"})
+_BLOCK: Final = "█"
 
 
 class Terminal:
@@ -73,6 +51,7 @@ class Terminal:
         self._has_dropped_newline = False
         self._has_dropped = False
         self._is_alternate = False  # what the dropped bytes left behind
+        self._is_inverse = False
 
     def feed(self, data: bytes) -> None:
         """Output as it was read."""
@@ -88,7 +67,7 @@ class Terminal:
             self._begin_anew()
         if self._pending:
             self._render()
-        return _view(self._screen)
+        return view_of(self._screen)
 
     def _drop(self, count: int) -> None:
         if not self._has_dropped:
@@ -96,13 +75,12 @@ class Terminal:
             self._is_alternate = self._screen.is_alternate
         if not self._has_dropped_newline:
             self._has_dropped_newline = self._pending.find(b"\n", 0, count) >= 0
-        if self._pending.find(b"?", 0, count + 2) >= 0:  # one character is found six times as fast as ESC [ ?
-            for found in _PRIVATE_MODE.finditer(self._pending, 0, count + _PRIVATE_MODE_MAX):
-                if found.start() < count:
-                    modes, is_on = found[1].decode().split(";"), found[2] == b"h"
-                    if _ALTERNATE & set(modes):
-                        self._is_alternate = is_on
-                    _flags(self._screen, modes, is_on)
+        # One character is found six times as fast as ESC [ ?; a sequence that the cut parts is still whole here.
+        if self._pending.find(b"?", 0, count + 2) >= 0:
+            for modes, is_on in _last_modes(self._pending, count):
+                if _ALTERNATE & set(modes):
+                    self._is_alternate = is_on
+                _flags(self._screen, modes, is_on)
         del self._pending[:count]
 
     def _begin_anew(self) -> None:
@@ -110,7 +88,7 @@ class Terminal:
         if start:
             self._drop(start)
         self._screen.restart(is_same_row=not self._has_dropped_newline, is_alternate=self._is_alternate, is_cut=not start)
-        self._has_dropped = self._has_dropped_newline = False
+        self._has_dropped = self._has_dropped_newline = self._is_inverse = False
 
     def _render(self) -> None:
         text, consumed = codecs.utf_8_decode(self._pending, "replace", False)
@@ -120,10 +98,14 @@ class Terminal:
             match token.lastgroup:
                 case "text":
                     self._screen.write(token["text"])
+                    if self._screen.hides_cursor and _is_drawn(token["text"], is_inverse=self._is_inverse):
+                        self._screen.draw_cursor()
                 case "control":
                     _control(self._screen, token["control"])
                 case "final":
-                    if token["final"] != "m" and not token["between"]:  # most sequences are colours
+                    if token["final"] == "m":  # most sequences are colours, and of those only one tells something
+                        self._is_inverse = _inverse_after(token["args"], self._is_inverse)
+                    elif not token["between"]:
                         _csi(self._screen, token["args"], token["final"])
                 case "escape":
                     _escape(self._screen, token["escape"])
@@ -135,56 +117,19 @@ class Terminal:
         self._screen.trim()
 
 
-def _view(screen: Screen) -> View:
-    place = screen.place
-    first = last = place.at
-    while screen.continues(first):
-        first -= 1
-    while last + 1 < len(place.rows) and screen.continues(last + 1):
-        last += 1
-    rows = place.rows[first : last + 1]
-    number = place.first + first
-    blank = View(row=number, edits=screen.brackets_paste, hides_cursor=screen.hides_cursor)
-    if screen.is_alternate:
-        return attrs.evolve(blank, unknown="the alternate screen is shown", full_screen=True)
-    lost = "the cursor was moved to a row of its own" if place.is_lost else ""
-    if lost and not (screen.is_on_fresh_row and screen.brackets_paste):
-        return attrs.evolve(blank, unknown=lost, full_screen=True)
-    if any(row.is_stale for row in rows):
-        return attrs.evolve(blank, unknown="the cursor was moved up to a row that is not known")
-    below = tuple(row.text.rstrip() for row in place.rows[last + 1 : last + 1 + 4 * _ROWS_SHOWN] if row.text.strip())
-    line = "".join(row.text for row in rows)
-    if place.at == last and place.column > len(place.row.cells):
-        line += " "  # the cursor was moved past the text, as inquirer does
-    bare = line.rstrip()
-    line = f"{bare} " if len(bare) < len(line) else line
-    is_cut = rows[0].is_cut or len(line) > LINE_MAX_CHARS
-    if is_cut:
-        line = "…" + line[-(LINE_MAX_CHARS - 1) :]
-    return attrs.evolve(
-        blank,
-        line=line,
-        above=_above(screen, first),
-        is_cut=is_cut,
-        unknown=lost or ("something stands below the cursor's line" if below else ""),
-        rows=tuple("" if row.is_stale else row.text.rstrip() for row in place.rows[max(0, first - _ROWS_SHOWN) : first]),
-        below=below[:_ROWS_SHOWN],
-    )
+def _last_modes(data: bytearray, stop: int) -> Iterator[tuple[list[str], bool]]:
+    """The private modes that are set before `stop`, each sequence once, in the order in which they come last.
 
-
-def _above(screen: Screen, stop: int) -> str:
-    """The nearest line above that is not empty, wrapped rows joined; empty when it is not known."""
-    joined = ""
-    for index in range(stop - 1, -1, -1):
-        row = screen.place.rows[index]
-        if row.is_stale:
-            return ""
-        joined = row.text + joined
-        if not screen.continues(index):
-            if joined.strip():
-                break
-            joined = ""
-    return joined.rstrip()[-LINE_MAX_CHARS:]
+    What a mode is in the end depends on its last setting alone, and a progress bar repeats the same one for every redraw: so
+    that thousands cost no more than the search for them.
+    """
+    end = stop
+    cut = _PRIVATE_MODE.search(data, max(0, stop - _PRIVATE_MODE_MAX), stop + _PRIVATE_MODE_MAX)
+    while cut is not None and cut.start() < stop:
+        end = max(stop, cut.end())
+        cut = _PRIVATE_MODE.search(data, cut.end(), stop + _PRIVATE_MODE_MAX)
+    for sequence in reversed(dict.fromkeys(reversed(_PRIVATE_MODE.findall(data, 0, end)))):
+        yield sequence[3:-1].decode().split(";"), sequence.endswith(b"h")
 
 
 def _control(screen: Screen, char: str) -> None:
@@ -285,6 +230,19 @@ def _move(screen: Screen, final: str, count: int, second: int) -> None:
             screen.restore()
         case _:
             pass  # colours, reports, tab stops
+
+
+def _inverse_after(args: str, before: bool) -> bool:
+    """Whether text is drawn in inverse video, or on a colour of its own, after that `SGR`."""
+    parts = args.split(";")
+    if "38" in parts:  # a colour's own numbers follow
+        return before
+    return not _INVERSE.isdisjoint(parts) or (before and _UPRIGHT.isdisjoint(parts))
+
+
+def _is_drawn(text: str, *, is_inverse: bool) -> bool:
+    """Whether it ends in what programs that hide the cursor draw in its place: one inverse cell, or one block."""
+    return (is_inverse and len(text) == 1) or (text[-1] == _BLOCK and text[-2:-1] != _BLOCK)
 
 
 def _flags(screen: Screen, modes: list[str], is_on: bool) -> None:

@@ -1,7 +1,8 @@
 """Does the daemon live, may it be sent work, and how much of what did it do?
 
 `/healthz` and `/readyz` are open at both doors: systemd units and load balancers hold no token, and all that they tell is a
-word and the names of the checks. `/metrics` needs credentials: it tells what goes on here, and when.
+word, the names of the checks and why one failed, without a path or an id. `/metrics` needs credentials: it tells what goes on
+here, and when.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sandboxd.http.answers import answer
 from sandboxd.http.doors import Check, Doors
 from sandboxd.logs import logger
 from sandboxd.operations.host import Caller
+from sandboxd.store.base import StoreUnavailable
 
 READY_AGE_S = 1.0  # anyone may ask, and a check writes to the disk: once a second is enough
 CHECK_S = 5.0
@@ -36,18 +38,18 @@ class Readiness:
 
     def __init__(self) -> None:
         self._running = trio.Lock()
-        self._found: Mapping[str, bool] = {}
+        self._found: Mapping[str, str] = {}  # name → why it failed, empty: it passed
         self._at = float("-inf")
 
     async def __call__(self, doors: Doors, caller: Caller, instance: str) -> quart.Response:
-        """Answer 200 or 503 with each check's name and outcome."""
+        """Answer 200 or 503 with each check's name and outcome, and why it failed."""
         async with self._running:
             if trio.current_time() - self._at >= READY_AGE_S:
-                self._found = {name: await _passes(name, check) for name, check in doors.checks.items()}
+                self._found = {name: await _why_not(name, check) for name, check in doors.checks.items()}
                 self._at = trio.current_time()
-        found = {**self._found, "open": not doors.closing.is_set()}
-        is_ready = all(found.values())
-        checks = [{"name": name, "ok": ok} for name, ok in found.items()]
+        found = {**self._found, "open": "the daemon is stopping" if doors.closing.is_set() else ""}
+        checks = [{"name": name, "ok": not why} | ({"why": why} if why else {}) for name, why in found.items()]
+        is_ready = not any(found.values())
         return answer({"ready": is_ready, "checks": checks}, status=200 if is_ready else 503)
 
 
@@ -65,11 +67,18 @@ async def measure(doors: Doors, caller: Caller, instance: str) -> quart.Response
     return quart.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
 
-async def _passes(name: str, check: Check) -> bool:
+async def _why_not(name: str, check: Check) -> str:
     try:
         with trio.fail_after(CHECK_S):
             await check()
-    except Exception as error:
+    except trio.TooSlowError:
+        why = f"it took longer than {CHECK_S:g} s"
+    except StoreUnavailable as error:
+        why = str(error)
+    except Exception as error:  # a fault of ours: its words are for the log
         _log.warning("Cannot be ready", check=name, why=str(error) or type(error).__name__)
-        return False
-    return True
+        return "a fault of this host; its log has more"
+    else:
+        return ""
+    _log.warning("Cannot be ready", check=name, why=why)
+    return why

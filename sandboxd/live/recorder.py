@@ -3,7 +3,8 @@
 `record` is a plain call: it folds the event into the run's view at once, and queues it; `write` appends the queue to the
 store, as many events as wait at a time. So no checkpoint comes between an act and its place in the log, a client that goes
 away interrupts nothing, and what is published was appended first (invariant 6). The queue has a bound, in bytes: a reader
-waits in `room` while the store is slow. While the store is unavailable, writing is tried again, and nothing is dropped.
+waits in `room` while the store is slow. While the store is unavailable, writing is tried again, and nothing is dropped, until
+the daemon stops and gives up: then whoever waits for a record hears that it is lost.
 """
 
 from __future__ import annotations
@@ -29,17 +30,29 @@ RETRY_MAX_S: Final = 2.0
 _log = logs.logger(__name__)
 
 
+class RecordLost(StoreUnavailable):
+    """The daemon stopped before the store took the event."""
+
+
 @attrs.define
 class Ticket:
     """An event on its way to the disk."""
 
     seq: int
     view: TaskView
-    _committed: trio.Event = attrs.field(factory=trio.Event)
+    _settled: trio.Event = attrs.field(factory=trio.Event)
+    _is_lost: bool = False
 
     async def committed(self) -> None:
-        """Return once the event is on disk."""
-        await self._committed.wait()
+        """Return once the event is on disk; `RecordLost` when it never will be."""
+        await self._settled.wait()
+        if self._is_lost:
+            raise RecordLost("cannot write the store: the daemon stopped before it took the event")
+
+    def settle(self, *, is_lost: bool = False) -> None:
+        """Tell whoever waits; called by the recorder alone."""
+        self._is_lost = is_lost
+        self._settled.set()
 
 
 class Recorder:
@@ -73,20 +86,27 @@ class Recorder:
             await self._changed.wait()
 
     async def write(self) -> None:
-        """Append what is queued, until a terminal event is on disk."""
-        while True:
-            while not self._queue:
-                await self._changed.wait()
-            batch = self._next_batch()
-            last = batch[-1][1]
-            await self._append([entry for entry, _ in batch], last.view)
-            self._written = last.seq
-            self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
-            for _, ticket in batch:
-                ticket._committed.set()
-            self._wake()
-            if last.view.state is not None and last.view.state.is_terminal:
-                return
+        """Append what is queued, until a terminal event is on disk. Cancelled, it loses what is not."""
+        batch: list[tuple[Entry, Ticket]] = []
+        try:
+            while True:
+                while not self._queue:
+                    await self._changed.wait()
+                batch = self._next_batch()
+                last = batch[-1][1]
+                await self._append([entry for entry, _ in batch], last.view)
+                self._written = last.seq
+                self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
+                for _, ticket in batch:
+                    ticket.settle()
+                self._wake()
+                if last.view.state is not None and last.view.state.is_terminal:
+                    return
+        except trio.Cancelled:
+            for _, ticket in (*batch, *self._queue):
+                if ticket.seq > self._written:
+                    ticket.settle(is_lost=True)
+            raise
 
     async def _append(self, entries: list[Entry], view: TaskView) -> None:
         delay_s = RETRY_FIRST_S

@@ -36,6 +36,8 @@ from sandboxd.tasks.view import TaskView, fold
 
 SCRIPTS_MAX: Final = 1000  # they cost a few KiB each, and the public kit leaves many behind
 STOP_S: Final = 10.0  # the stop ladder and the sweep take some 3 s; the rest is for a store that is slow
+LADDER_S: Final = 4.0  # after it only records are waited for, and only of a store that takes any
+_CHECK_EVERY_S: Final = 0.5
 
 _log = logs.logger(__name__)
 
@@ -78,6 +80,9 @@ class Supervisor:
         self._runs: dict[str, TaskRun | ScriptRun | None] = {}  # None: submitted, not started yet
         self._early: dict[str, Ending] = {}  # asked to end before they started
         self._is_stopping = False
+        self._stop_by = float("inf")
+        self._conducted: set[trio.CancelScope] = set()
+        self._unrecorded: tuple[str, ...] = ()
         self._changed = trio.Event()
 
     def __repr__(self) -> str:
@@ -143,28 +148,56 @@ class Supervisor:
             run.end_nowait(ending)
         return True
 
-    async def stop(self) -> None:
-        """End every run, and return once their ends are on record; further submissions are refused."""
-        self._is_stopping = True
+    async def stop(self) -> Sequence[str]:
+        """End every run, and return once their ends are on record; further submissions are refused.
+
+        Gives up on a store that takes nothing, once the runs' processes have had the time to end, and on everything `STOP_S`
+        after the first call: every run is abandoned then, and the ids of those whose end is not on record come back.
+        """
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._stop_by = trio.current_time() + STOP_S
         for task_id in list(self._runs):
             self.end_nowait(task_id, Ending("daemon-stopped"))
-        while self._runs:
-            await self._changed.wait()
+        with trio.CancelScope(deadline=self._stop_by):
+            async with trio.open_nursery() as nursery:  # whichever comes first
+                nursery.start_soon(self._watch_store, nursery.cancel_scope)
+                while self._runs:
+                    await self._changed.wait()
+                nursery.cancel_scope.cancel()
+        self._unrecorded += tuple(self._runs)  # a second call finds none that the first one gave up
+        for conducting in self._conducted:
+            conducting.cancel()
+        return self._unrecorded
+
+    async def _watch_store(self, waiting: trio.CancelScope) -> None:
+        await trio.sleep_until(self._stop_by - STOP_S + LADDER_S)
+        while True:
+            try:
+                await self._feed.store.check()
+            except StoreUnavailable as error:
+                _log.error("Cannot put the ends of tasks on record", tasks=len(self._runs), error=str(error))
+                waiting.cancel()
+            await trio.sleep(_CHECK_EVERY_S)
 
     async def _conduct(self, principal: str, event: Submitted, view: TaskView, start: _Start, creation: _Creation) -> None:
         task_id = view.task_id
+        conducting = trio.CancelScope()  # cancelled when the daemon stops and the store takes no more
+        self._conducted.add(conducting)
         try:
-            try:
-                await self._feed.create(principal, [Entry(event)], view)
-            except StoreUnavailable as error:
-                creation.refused = NotReady(f"cannot start a task: {error}")
-                return
-            creation.done.set()
-            await start(Recorder(self._feed, view))
+            with conducting:
+                try:
+                    await self._feed.create(principal, [Entry(event)], view)
+                except StoreUnavailable as error:
+                    creation.refused = NotReady(f"cannot start a task: {error}")
+                    return
+                creation.done.set()
+                await start(Recorder(self._feed, view))
         except Exception:  # a bug of ours must not take the other runs along
             _log.exception("Cannot conduct the task", task=task_id)
             await self._fail(task_id)
         finally:
+            self._conducted.discard(conducting)
             creation.done.set()
             self._runs.pop(task_id, None)
             self._early.pop(task_id, None)

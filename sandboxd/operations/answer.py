@@ -6,6 +6,7 @@ unknown, answered, stale, foreign, terminal or without a live process is one ref
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import attrs
@@ -21,6 +22,7 @@ from sandboxd.errors import AnswerInvalid, DeliveryFailed, InvalidParams, NotRea
 from sandboxd.hitl.answer import TEXT_MAX_BYTES
 from sandboxd.hitl.envelope import Response, parse_response
 from sandboxd.live.questions import Accepted
+from sandboxd.live.recorder import RecordLost
 from sandboxd.live.run import TaskRun
 from sandboxd.operations.host import Caller, Host
 from sandboxd.schemas.judge import Judged, Unjudged
@@ -95,11 +97,11 @@ async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tupl
 
 async def _on_record(accepted: Accepted) -> None:
     # Shielded: a client that hangs up now and asks again must find its answer on record, not a prompt that is taken.
-    with trio.CancelScope(deadline=trio.current_time() + RECORD_S, shield=True):
+    with trio.CancelScope(deadline=trio.current_time() + RECORD_S, shield=True), contextlib.suppress(RecordLost):
         await accepted.ticket.committed()
         return
     facts = {"prompt_id": accepted.prompt_id, "typed": True}
-    raise NotReady("an answer was typed once, but its record waits for the store; do not send it again", facts=facts)
+    raise NotReady("an answer was typed once, but the store has not taken its record; do not send it again", facts=facts)
 
 
 async def _from_record(host: Host, view: TaskView, response: Response) -> PromptNotOpen:

@@ -213,9 +213,6 @@ class Store(Protocol):
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """What became of that prompt, or None when it never existed."""
 
-    async def message_seen(self, task_id: str, message_id: str) -> bool:
-        """Whether a client's message with that id was recorded on that task (as `Submitted` or `Answered`)."""
-
     async def unfinished(self) -> Sequence[TaskView]:
         """Every task that is not in a terminal state: what recovery has to resolve at start."""
 
@@ -288,7 +285,7 @@ class Store(Protocol):
         """Dead letters, the newest first; they go with their task, and the oldest when there are many."""
 
     async def check(self) -> None:
-        """Write and read something durable; `StoreUnavailable` when that fails. For `/readyz`."""
+        """Write and read something durable; `StoreUnavailable` when that fails, or damage was met before. For `/readyz`."""
 
     async def close(self) -> None:
-        """Drain what was accepted, then close; further calls raise `StoreUnavailable`."""
+        """Drain what was accepted, then close; further calls raise `StoreUnavailable`, and so does one that takes too long."""

@@ -130,7 +130,6 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
             case Wrote() as wrote:
                 _keep_output(connection, number, wrote, entry.chunk)
             case Submitted(message=message):
-                _keep_message(connection, number, message.message_id)
                 # The sender is told of all that is put on record at once: an echo is over by then.
                 told_at = change.after + len(change.entries)
                 _note_send(connection, change, change.principal or "", message.message_id, told_at)
@@ -138,7 +137,6 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
                 _open_prompt(connection, number, asked)
             case Answered(message=message) as answered:
                 _close_answered(connection, number, answered)
-                _keep_message(connection, number, message.message_id)
                 _note_send(connection, change, answered.principal, message.message_id, seq)
             case Closed() as closed:
                 _close_unanswered(connection, number, closed)
@@ -156,10 +154,6 @@ def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chun
             for start in range(0, len(chunk), ROW_BYTES)
         ],
     )
-
-
-def _keep_message(connection: sqlite3.Connection, number: int, message_id: str) -> None:
-    connection.execute("INSERT OR IGNORE INTO messages (task, message_id) VALUES (?, ?)", (number, key(message_id)))
 
 
 def _note_send(connection: sqlite3.Connection, change: Change, principal: str, message_id: str, seq: int) -> None:

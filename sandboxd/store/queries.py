@@ -116,15 +116,6 @@ def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | Non
     return PromptRecord(found_id, task_id, instance, state, from_us(asked_at_us), closed_at, message_id, principal)
 
 
-def message_seen(connection: sqlite3.Connection, task_id: str, message_id: str) -> bool:
-    """Whether that message was recorded on that task."""
-    row = connection.execute(
-        "SELECT 1 FROM messages JOIN tasks ON tasks.number = messages.task WHERE tasks.id = ? AND message_id = ?",
-        (key(task_id), key(message_id)),
-    ).fetchone()
-    return row is not None
-
-
 def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
     """Every task that is not in a terminal state."""
     rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0 ORDER BY number")

@@ -18,7 +18,7 @@ def deletion(task_id: str) -> Callable[[sqlite3.Connection], int]:
     """The work that deletes an ended task; it returns how many went."""
 
     def delete(connection: sqlite3.Connection) -> int:
-        # Events, output, prompts and messages go with it (ON DELETE CASCADE).
+        # Events, output and prompts go with it (ON DELETE CASCADE).
         return connection.execute("DELETE FROM tasks WHERE id = ? AND is_terminal = 1", (task_id,)).rowcount
 
     return delete

@@ -155,4 +155,7 @@ CREATE TABLE push_dead (
 CREATE INDEX push_dead_of_task ON push_dead (task);
 """
 
-SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES))  # "SBOX"
+# Whether a message is on record already is read from its task's history.
+_NO_MESSAGES: Final = "DROP TABLE messages;"
+
+SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES))  # "SBOX"

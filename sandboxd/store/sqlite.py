@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from sandboxd import logs
 from sandboxd.db.connection import DatabaseUnavailable
-from sandboxd.db.database import Database, open_database
+from sandboxd.db.database import Database, Found, open_database
 from sandboxd.store import audit, changes, pushes, queries, retention, sends
 from sandboxd.store.base import (
     AuditEntry,
@@ -36,6 +37,8 @@ from sandboxd.store.schema import SCHEMA
 from sandboxd.tasks.view import TaskView
 
 T = TypeVar("T")
+
+_log = logs.logger(__name__)
 
 
 class SqliteStore:
@@ -81,10 +84,6 @@ class SqliteStore:
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """As `Store.prompt`."""
         return await self._read(lambda connection: queries.prompt(connection, prompt_id))
-
-    async def message_seen(self, task_id: str, message_id: str) -> bool:
-        """As `Store.message_seen`."""
-        return await self._read(lambda connection: queries.message_seen(connection, task_id, message_id))
 
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
@@ -179,13 +178,18 @@ class SqliteStore:
 
     async def check(self) -> None:
         """As `Store.check`."""
+        if self._database.damage is not None:
+            raise StoreUnavailable(f"cannot trust the store: it is damaged: {self._database.damage}")
         written = await self._write(_count_check)
         if await self._read(_checks) < written:
             raise StoreUnavailable("cannot read the store: what was written is not there")
 
     async def close(self) -> None:
         """As `Store.close`."""
-        await self._database.close()
+        try:
+            await self._database.close()
+        except DatabaseUnavailable as error:
+            raise StoreUnavailable(f"cannot close the store: {error}") from error
 
     async def _write(self, work: Callable[[sqlite3.Connection], T], size_bytes: int = 0) -> T:
         try:
@@ -207,11 +211,22 @@ async def open_store(path: Path) -> AsyncIterator[SqliteStore]:
         database = await open_database(path, SCHEMA)
     except DatabaseUnavailable as error:
         raise StoreUnavailable(f"cannot open the store `{path}`: {error}") from error
+    _tell(database.found)
     store = SqliteStore(database)
     try:
         yield store
     finally:
         await store.close()
+
+
+def _tell(found: Found) -> None:
+    if not found.was_closed:
+        is_whole = "yes" if found.is_whole else "not known"
+        _log.warning(
+            "the store was not closed by the daemon before this one", whole=is_whole, seconds=round(found.elapsed_s, 2)
+        )
+    if found.is_whole is None:
+        _log.warning("Cannot look at all of the store in time, so damage in it may show later; `sandboxd backup` looks at all")
 
 
 def _count_check(connection: sqlite3.Connection) -> int:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sandboxd.detect.rule import AnswerTemplate, ChoiceTemplate, Rule, answer_form, fit
-from sandboxd.detect.terminal import View
+from sandboxd.detect.view import View
 
 YES_NO = (ChoiceTemplate("{yes}", "Yes"), ChoiceTemplate("{no}", "No"))
 LINE = r"(?i)\[(?:(?P<yes>yes|y)/(?P<no>no|n)|(?P<other>x))\]\s?(?:\((?P<default>\w+)\))?\s?$"

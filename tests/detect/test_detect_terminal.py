@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandboxd.detect.terminal import LINE_MAX_CHARS, RING_BYTES, Terminal, View
+from sandboxd.detect.terminal import RING_BYTES, Terminal
+from sandboxd.detect.view import LINE_MAX_CHARS, View
 
 ASK = "Overwrite? [y/N] "
 
@@ -247,3 +248,13 @@ def test_a_hostile_flood_is_rendered_in_bounded_time(hostile: bytes) -> None:
     terminal.look()
 
     assert time.thread_time() - began < 0.5  # measured: 1 to 30 ms; CPU time, so that a busy machine changes nothing
+
+
+@pytest.mark.parametrize("cut", range(16))
+def test_a_mode_that_was_set_in_dropped_output_holds_wherever_the_cut_falls(cut: int) -> None:
+    terminal = Terminal()
+    terminal.feed(b"\x1b[?25l\x1b[?25h" * 10 + b"\x1b[?25;2004h" + b"x" * cut + b"\x1b[?25l")
+    terminal.feed(b"\r\n" + b"y" * (RING_BYTES + 16) + b"\r\nName: ")
+
+    view = terminal.look()
+    assert (view.line, view.edits, view.hides_cursor) == ("Name: ", True, True)

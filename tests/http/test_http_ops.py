@@ -6,6 +6,7 @@ import httpx
 import trio
 import trio.lowlevel
 
+from sandboxd.store.base import StoreUnavailable
 from tests.http.tiny_host import tiny_host
 
 
@@ -32,8 +33,22 @@ async def test_a_failed_check_is_503_with_its_name_and_no_details(tmp_path):
     assert answer.status_code == 503
     assert answer.json() == {
         "ready": False,
-        "checks": [{"name": "store", "ok": False}, {"name": "spawner", "ok": True}, {"name": "open", "ok": True}],
+        "checks": [
+            {"name": "store", "ok": False, "why": "a fault of this host; its log has more"},
+            {"name": "spawner", "ok": True},
+            {"name": "open", "ok": True},
+        ],
     }
+
+
+async def test_a_store_that_fails_says_why(tmp_path):
+    async def full():
+        raise StoreUnavailable("cannot write the store: database or disk is full (SQLITE_FULL)")
+
+    async with tiny_host(tmp_path, checks={"store": full}) as host, host.client() as client:
+        answer = await client.get("/readyz")
+
+    assert answer.json()["checks"][0]["why"] == "cannot write the store: database or disk is full (SQLITE_FULL)"
 
 
 async def test_checks_run_once_for_all_who_ask(tmp_path):

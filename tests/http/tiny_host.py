@@ -49,7 +49,7 @@ class ToldRuns:
 
     def accepted_nowait(self, prompt_id: str) -> Any:
         ticket = Ticket(0, TaskView("", "", ""))
-        ticket._committed.set()
+        ticket.settle()
         return Accepted(prompt_id, "m", self.clock.now(), ticket)
 
     def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any) -> Any:

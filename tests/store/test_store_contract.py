@@ -159,8 +159,6 @@ async def test_any_text_a_client_may_send_is_an_unknown_id_or_a_kept_one(store, 
 
     story = Story(store, context_id=odd)
     await story.tell([story.submitted(message_id=odd)])
-    assert await store.message_seen("task-1", odd)
-    assert not await store.message_seen("task-1", odd + "x")
     assert (await store.tasks(TaskQuery("box", context_id=odd))).views == (story.view,)
 
 
@@ -180,7 +178,6 @@ async def test_an_unknown_task_has_no_view_no_events_and_no_bytes(store):
     assert list(await store.events("nobody", after=0)) == []
     assert await store.read("nobody", "terminal", 0, 10) == b""
     assert await store.prompt("nobody") is None
-    assert not await store.message_seen("nobody", "message-1")
 
 
 async def test_the_past_can_be_seen_at_every_number(store):

@@ -82,13 +82,3 @@ async def test_a_prompt_id_is_never_used_again(store):
         await other.ask(prompt_id)
 
     assert await store.view("task-2") == other.view
-
-
-async def test_a_message_is_seen_once_it_is_recorded_on_that_task(store):
-    story = await Story(store).begin()
-    await story.answer(await story.ask(), "answer-1")
-
-    assert await store.message_seen("task-1", "message-1")
-    assert await store.message_seen("task-1", "answer-1")
-    assert not await store.message_seen("task-1", "message-2")
-    assert not await store.message_seen("task-2", "message-1")

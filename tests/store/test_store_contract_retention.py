@@ -79,7 +79,7 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
         story = await ended(store)
     with sqlite3.connect(path) as old:
         old.executescript("DROP TABLE sends; DROP TABLE audit; DROP INDEX tasks_by_principal;")
-        old.executescript("DROP TABLE push_configs; DROP TABLE push_dead;")
+        old.executescript("DROP TABLE push_configs; DROP TABLE push_dead; CREATE TABLE messages (task, message_id);")
         old.executescript("PRAGMA user_version = 1; PRAGMA auto_vacuum = NONE;")
         old.commit()
         old.execute("VACUUM")

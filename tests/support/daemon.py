@@ -145,6 +145,13 @@ level = "none"
         self.process.wait(timeout=20)
 
     @property
+    def store(self) -> Path:
+        return self.folder / "state" / "sandboxd.sqlite3"
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    @property
     def token(self) -> str:
         return (self.folder / "state" / "cli.token").read_text().strip()
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.systemd
 
 SERVICE = "sandboxd.service"
 EXAMPLE = ".aiwg/ops/adapters/sandbox-agent-runner/examples/cycle-005-request.json"
-STOP_S = 20.0  # it takes some 0.5 s; systemd itself would kill at 25
+STOP_S = 20.0  # it takes some 0.5 s; systemd itself would kill at 70
 
 
 def ask(unit: Unit, question: str = "Proceed? [y/N] ") -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Who must say yes, what did they say, and has the asker taken it?"""

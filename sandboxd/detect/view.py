@@ -1,0 +1,141 @@
+"""What does a person see at the cursor of a screen that has been rendered?
+
+Where a program hides the cursor and draws one itself, as clack, ink and the agents built on it do, the line is the one that
+holds the drawn cursor; in a frame that holds nothing but the answer, it is the line above.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import attrs
+
+from sandboxd.detect.screen import Row, Screen
+
+LINE_MAX_CHARS: Final = 4096  # of the live line; the end is kept, for that is where a question is
+_ROWS_SHOWN: Final = 16  # above and below: as far as a menu reaches that a person can take in
+_APART: Final = " " * 4
+_FRAME: Final = "│┃║|"
+_FRAME_ROW: Final = re.compile(r"^[\s│┃║╭╮╰╯┌┐└┘├┤╔╗╚╝─━═]*$")
+
+
+@attrs.frozen
+class View:
+    """The live line and what surrounds it.
+
+    `line`: as printed, one blank at its end where there were several; empty when `unknown` says why it cannot be told. With
+    text below the cursor, or a line editor that goes on below a full screen, it is known and only weak. `row`: the number of
+    the row that the line begins in; it tells the same words in another place. `is_cut`: the line is longer than the cap and
+    only its end is here. `rows`: the rows above, nearest last, wrapped ones apart and blank ones kept; `below`: the ones below
+    that are not blank. `edits`: bracketed paste is on, as line editors have it while they read. `hides_cursor`: as menus do;
+    `draws_cursor`: and draws one of its own, in the line that is shown here, whose text before it is `line`.
+    """
+
+    line: str = ""
+    above: str = ""
+    row: int = 0
+    is_cut: bool = False
+    unknown: str = ""
+    rows: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    edits: bool = False
+    hides_cursor: bool = False
+    draws_cursor: bool = False
+    full_screen: bool = False
+
+
+def view_of(screen: Screen) -> View:
+    """The line at the cursor, or at the one that the program draws."""
+    place = screen.place
+    blank = View(edits=screen.brackets_paste, hides_cursor=screen.hides_cursor)
+    if screen.is_alternate:
+        return attrs.evolve(blank, row=place.first + place.at, unknown="the alternate screen is shown", full_screen=True)
+    lost = "the cursor was moved to a row of its own" if place.is_lost else ""
+    if lost and not (screen.is_on_fresh_row and screen.brackets_paste):
+        return attrs.evolve(blank, row=place.first + place.at, unknown=lost, full_screen=True)
+    drawn = _drawn(screen) if screen.hides_cursor and not lost else None
+    if drawn is not None:
+        at, line = drawn
+        return attrs.evolve(_around(screen, blank, at, at), line=line, draws_cursor=True)
+    first = last = place.at
+    while screen.continues(first):
+        first -= 1
+    while last + 1 < len(place.rows) and screen.continues(last + 1):
+        last += 1
+    rows = place.rows[first : last + 1]
+    if any(row.is_stale for row in rows):
+        return attrs.evolve(blank, row=place.first + first, unknown="the cursor was moved up to a row that is not known")
+    line = _without_right_prompt(screen) if first == last else "".join(row.text for row in rows)
+    if place.at == last and place.column > len(place.row.cells):
+        line += " "  # the cursor was moved past the text, as inquirer does
+    bare = line.rstrip()
+    line = f"{bare} " if len(bare) < len(line) else line
+    is_cut = rows[0].is_cut or len(line) > LINE_MAX_CHARS
+    if is_cut:
+        line = "…" + line[-(LINE_MAX_CHARS - 1) :]
+    view = _around(screen, blank, first, last)
+    return attrs.evolve(
+        view, line=line, is_cut=is_cut, unknown=lost or ("something stands below the cursor's line" if view.below else "")
+    )
+
+
+def _without_right_prompt(screen: Screen) -> str:
+    """The cursor's row; what stands far to the right of the cursor is a shell's or editor's right prompt."""
+    place = screen.place
+    before, behind = "".join(place.row.cells[: place.column]), "".join(place.row.cells[place.column :])
+    is_apart = before.strip() and behind.startswith(_APART) and behind.strip()
+    return before if is_apart else before + behind
+
+
+def _around(screen: Screen, blank: View, first: int, last: int) -> View:
+    """What stands above and below these rows."""
+    place = screen.place
+    below = tuple(row.text.rstrip() for row in place.rows[last + 1 : last + 1 + 4 * _ROWS_SHOWN] if row.text.strip())
+    return attrs.evolve(
+        blank,
+        row=place.first + first,
+        above=_above(screen, first),
+        rows=tuple("" if row.is_stale else row.text.rstrip() for row in place.rows[max(0, first - _ROWS_SHOWN) : first]),
+        below=below[:_ROWS_SHOWN],
+    )
+
+
+def _drawn(screen: Screen) -> tuple[int, str] | None:
+    """The row with the cursor that the program draws, nearest the real one, and its text up to there."""
+    rows, at = screen.place.rows, screen.place.at
+    for index in range(min(len(rows) - 1, at + _ROWS_SHOWN), max(-1, at - _ROWS_SHOWN), -1):
+        row = rows[index]
+        if row.drawn_at is None or row.is_stale:
+            continue
+        text = _before(row)
+        if not text or text[0] not in _FRAME:
+            return index, text
+        text = f"{text[1:].strip()} "
+        above = rows[index - 1].text.rstrip() if index and not rows[index - 1].is_stale else ""
+        is_in_box = _FRAME_ROW.match(above) is not None or above.lstrip()[:1] in _FRAME
+        if text.strip() and is_in_box:
+            return index, text
+        return None if _FRAME_ROW.match(above) else (index - 1, f"{above} ")
+    return None
+
+
+def _before(row: Row) -> str:
+    text = "".join(row.cells[: row.drawn_at]).lstrip()
+    bare = text.rstrip()
+    return f"{bare} " if len(bare) < len(text) else text
+
+
+def _above(screen: Screen, stop: int) -> str:
+    """The nearest line above that is not empty, wrapped rows joined; empty when it is not known."""
+    joined = ""
+    for index in range(stop - 1, -1, -1):
+        row = screen.place.rows[index]
+        if row.is_stale:
+            return ""
+        joined = row.text + joined
+        if not screen.continues(index):
+            if joined.strip():
+                break
+            joined = ""
+    return joined.rstrip()[-LINE_MAX_CHARS:]

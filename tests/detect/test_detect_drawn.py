@@ -1,0 +1,48 @@
+"""Is a text field asked whose cursor the program draws itself, and no menu for that?"""
+
+from __future__ import annotations
+
+import pytest
+
+from sandboxd.detect.detector import Stalled
+from tests.detect.bench import RAW, UNKNOWN, Bench
+
+CLACK = "\x1b[?25l│\r\n\x1b[36m◆\x1b[39m  {}\r\n\x1b[36m│\x1b[39m  {}\r\n\x1b[36m└\x1b[39m\r\n"
+
+
+@pytest.mark.parametrize(
+    ("screen", "line", "kind"),
+    [
+        (CLACK.format("Project name:", "\x1b[7mm\x1b[27m\x1b[2my-app\x1b[22m"), "◆  Project name:", "free_text"),
+        (CLACK.format("Where is it?", "abc█"), "◆  Where is it?", "free_text"),
+        (CLACK.format("Enter your API key", "\x1b[7m\x1b[8m_\x1b[28m\x1b[27m"), "◆  Enter your API key", "secret"),
+        ("\x1b[?25l\x1b[1mLog in\x1b[22m\r\nPassword: \x1b[7ms\x1b[27m\x1b[90mecret\x1b[39m\r\n", "Password:", "secret"),
+        ("\x1b[?25l╭────╮\r\n│ > \x1b[7mT\x1b[27mry │\r\n╰────╯\r\n  ? for shortcuts\r\n", ">", "repl"),
+        ("\x1b[?25l? User? ‣ \x1b[46m\x1b[30m \x1b[39m\x1b[49m\x1b[1D", "? User? ‣", "free_text"),
+        ("? Your key [input is masked]\x1b[?25l\r\nctrl+t shows it\x1b[1A\x1b[29G", "? Your key [input is masked]", "secret"),
+    ],
+)
+def test_a_text_field_whose_cursor_is_drawn_is_asked(screen: str, line: str, kind: str) -> None:
+    prompt = Bench(RAW).out(f"before\r\n{screen}").wait(3).prompt()
+
+    assert (prompt.text, prompt.form.kind) == (line, kind)
+
+
+@pytest.mark.parametrize(
+    "screen",
+    [
+        CLACK.format("Install?", "● Yes / ○ No"),
+        CLACK.format("Search:", "a█\r\n│  ● apple\r\n│  ○ pear"),
+        "\x1b[?25l? Use it? › \x1b[36m\x1b[4mno\x1b[39m\x1b[24m / yes",
+        "\x1b[?25lloading \x1b[41m \x1b[42m \x1b[49m",
+        "\x1b[?25lName: \x1b[7mx\x1b[27m\r\x1b[K\r\nbye",
+    ],
+)
+def test_a_cell_in_colour_makes_no_text_field_of_a_menu(screen: str) -> None:
+    (found,) = Bench(RAW).out(f"before\r\n{screen}").wait(10).news
+
+    assert isinstance(found, Stalled)
+
+
+def test_a_right_prompt_is_no_part_of_the_question() -> None:
+    assert Bench(UNKNOWN).out(f"name? {' ' * 40}12:00\x1b[39D\x1b[6D").wait(2).said == ["Prompt name?"]

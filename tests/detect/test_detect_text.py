@@ -1,0 +1,61 @@
+"""Which lines look like questions, where the kernel does not say who reads?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.detect.bench import UNKNOWN, Bench
+
+
+@pytest.mark.parametrize(
+    ("line", "is_asked"),
+    [
+        ("Enter a value: ", True),
+        ("Which branch? ", True),
+        ("? Project name ", True),
+        ("(gdb) ", True),
+        ("sqlite> ", True),
+        ("mot de passe : ", True),
+        ("パスワード：", True),
+        ("Country Name (2 letter code) [AU]:", True),
+        ("First sector (34-99, default = 34) or {+-}size{KMGTP}: ", True),
+        ("Enter amount in EUR ", True),
+        ("What is your quest? 😃 ", True),
+        ("[?] Target = ", True),
+        ("  DB<1> ", True),
+        ("Verifying - Enter pass phrase:", True),
+        ("Name\t: ", True),
+        ("Total: ", False),
+        ("Step 3/7 : ", False),
+        ("Elapsed time: ", False),
+        ("db-1  | ready? ", False),
+        ("test auth::login (y/n) ", False),
+        ("> ", False),
+        ("Resuming: ", False),
+        ("Building wheels (3/9) ", False),
+        ("copied 31 MB/s ", False),
+        ("user@host:~$ ", False),
+        ("2026-11-29 12:00:01 waiting for: ", False),
+        ('x = input("Name: ")', False),
+        ("ordinary words ", False),
+    ],
+)
+def test_without_the_kernel_a_line_must_look_like_a_question(line: str, is_asked: bool) -> None:
+    assert bool(Bench(UNKNOWN).out(f"text\r\n{line}").wait(2).said) is is_asked
+
+
+@pytest.mark.parametrize(
+    "above", ['Type ".help" for more information.', "OCaml version 4.13.1\r\n", "Welcome to the shell", "What is your name?"]
+)
+def test_a_bare_sign_is_a_question_where_it_is_introduced(above: str) -> None:
+    assert Bench(UNKNOWN).out(f"{above}\r\n> ").wait(2).said == ["Prompt >"]
+
+
+def test_a_prompt_that_counts_is_known_again() -> None:
+    bench = Bench(UNKNOWN).out("box [1]$ ").typed().out("ls\r\na b\r\nbox [2]$ ")
+
+    assert bench.wait(2).said == ["Prompt box [2]$"]
+
+
+def test_a_shell_s_sign_needs_a_line_editor_where_the_kernel_does_not_say() -> None:
+    assert Bench(UNKNOWN).out("\x1b[?2004huser@host:~$ ").wait(2).said == ["Prompt user@host:~$"]
