@@ -54,6 +54,7 @@ from sandboxd.schemas.evaluate import misuse
 from sandboxd.schemas.judge import open_judge
 from sandboxd.service import delegation, watchdog
 from sandboxd.service.credentials import placed
+from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import BadHandover, Manager, take
 from sandboxd.store.base import StoreUnavailable
 from sandboxd.store.feed import Feed
@@ -222,6 +223,8 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None
                     isolation=config.isolation,
                     cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
                 )
+                if manager.is_unit:
+                    warn_of_drift(written)
                 manager.notifier.ready("ready")
                 if manager.watchdog_s is not None:
                     nursery.start_soon(

@@ -22,6 +22,7 @@ from tests.support.daemon import REPOSITORY, wait_until
 
 SYSTEMD: Final = Path("/lib/systemd/systemd")
 BOOT: Final = REPOSITORY / "tests/systemd/boot.sh"
+UML: Final = REPOSITORY / "tests/systemd/boot-uml.sh"
 PREFIX: Final = Path("/opt/sandboxd")
 BOOT_S: Final = 60.0  # it takes 0.7 s, and longer on a busy machine
 _MASKED: Final = (
@@ -121,6 +122,42 @@ class Image:
         # Scripts name their interpreter by where it will be.
         install = f"mount --bind {opt} /opt && {PREFIX}/bin/python -m pip -q install --no-index --no-deps {wheel}"
         _run(["unshare", "--mount", "--propagation", "private", "sh", "-c", install])
+
+
+def seeded(folder: Path, *masked: str) -> Path:
+    """The files that a machine has over its image and this machine's."""
+    units = folder / "etc/systemd/system"
+    units.mkdir(parents=True)
+    for name in (*_MASKED, *masked):
+        (units / name).symlink_to("/dev/null")
+    return folder
+
+
+def why_no_uml() -> str:
+    """Why no User-Mode-Linux can be booted here; empty: one can."""
+    if shutil.which("linux.uml") is None:
+        return "there is no linux.uml on this machine (apt-get install user-mode-linux)"
+    return why_no_systemd()
+
+
+def run_in_uml(image: Image, folder: Path, seed: Path, *, timeout_s: float) -> str:
+    """Boot a kernel of its own with these files, have its `/run-test` run, and return the console once it is off again."""
+    unit = "[Unit]\nAfter=basic.target\n[Service]\nType=oneshot\nStandardOutput=tty\nStandardError=tty\nTTYPath=/dev/tty0\n"
+    units = seed / "etc/systemd/system"
+    (units / "run-test.service").write_text(f"{unit}ExecStart=/run-test\nExecStopPost=/bin/systemctl poweroff -ff\n")
+    (units / "multi-user.target.wants").mkdir(exist_ok=True)
+    (units / "multi-user.target.wants/run-test.service").symlink_to("../run-test.service")
+    place = folder / "place"
+    place.mkdir()
+    done = subprocess.run(
+        ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", UML, place, seed, image.opt],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=timeout_s,
+    )
+    return done.stdout.decode(errors="replace")
 
 
 class Machine:
