@@ -3,8 +3,9 @@
 #   make demo    the main job, step by step: a command is sent, asks, is answered, completes
 #   make test    all tests; ARGS="tests/hitl -k answer" runs some
 #
-# And two that CI leaves out, one because it takes a quarter of an hour, one because it installs a package that nothing else needs:
+# And those that CI leaves out, because they take minutes or install what nothing else needs:
 #
+#   make bench         how fast, beside pexpect, uvicorn and the public A2A SDK; ARGS="asking --scale 0.2" tries one
 #   make rounds        a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
 #   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
 
@@ -12,7 +13,7 @@
 #
 #   make test-systemd   sandboxd as a service of a real systemd: sockets, watchdog, reload, courier, stop
 
-.PHONY: help demo test rounds test-sdk03 test-systemd check
+.PHONY: help demo test bench rounds test-sdk03 test-systemd check
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +24,9 @@ demo:
 
 test:
 	@scripts/test $(ARGS)
+
+bench:
+	@scripts/bench $(ARGS)
 
 rounds:
 	@scripts/rounds $(ARGS)

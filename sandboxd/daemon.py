@@ -210,10 +210,11 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 await nursery.start(_obey_signals, host, doors, reloader)
                 nursery.start_soon(_watch_spawner, host, doors)
+                nursery.start_soon(doors.presence.watch)
                 nursery.start_soon(keep_house, host, lambda: reloader.config.retention)
                 if host.outbox is not None:
                     link = Link(tuple(str(network) for network in config.push.allow))
-                    nursery.start_soon(Desk(host, link, host.outbox.targets, tries=config.push.tries).run)
+                    nursery.start_soon(Desk(host, link, host.outbox.targets, tries=config.push.tries, standing=gate).run)
                     nursery.start_soon(stack.enter_context(couriers(config, gate, manager.sockets)), link)
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)

@@ -78,6 +78,14 @@ class Targets:
         return any(address.version == network.version and address in network for network in self.allow)
 
 
+def origin_of(url: str) -> str | None:
+    """The scheme, host and port of a URL, for the record, allowed or not; None where it is none that anything goes to."""
+    try:
+        return _parse(url).origin
+    except BadTarget:
+        return None
+
+
 def shown_url(url: str) -> str:
     """The URL without what may be a secret in it: no query."""
     parts = urlsplit(url)

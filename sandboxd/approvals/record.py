@@ -16,7 +16,7 @@ from sandboxd.a2a.canonical import canonical
 from sandboxd.approvals.routing import Principal, Routing
 
 EndStatus = Literal["responded", "expired", "cancelled", "delivery-failed", "conflict"]
-Status = Literal["pending", "invalid"] | EndStatus
+Status = Literal["pending", "invalid", "responded", "expired", "cancelled", "delivery-failed", "conflict"]
 # open: answers are collected · delivering: one attempt is under way · backoff: the next one has a time ·
 # reconcile: what the asker took is being found out · closed: final
 Phase = Literal["open", "delivering", "backoff", "reconcile", "closed"]

@@ -119,6 +119,10 @@ class Daemon:
         """Push notifications that were given up, the newest first."""
         return self._ask("list dead letters", "GET", "/push/dead", query={"limit": str(limit)}, of_host=True)
 
+    def retry_push(self, number: int) -> Mapping[str, Any]:
+        """Send a dead letter once more; whether it got through, and why not."""
+        return self._ask(f"send dead letter {number} again", "POST", f"/push/dead/{number}/retry", of_host=True)
+
     def artifact(self, task_id: str, artifact_id: str) -> Iterator[bytes]:
         """The artifact's kept bytes, piece by piece."""
         what = f"read artifact `{artifact_id}` of task `{task_id}`"

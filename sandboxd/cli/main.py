@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "tokens": "Make, list and revoke the tokens of clients.",
     "push": "List push notifications that were given up.",
     "courier": "Send push notifications for a daemon that may not connect itself.",
-    "audit": "Read the record of every send, answer and cancel.",
+    "audit": "Read the record of who did what: a host's, or a cockpit's.",
     "install-units": "Write the systemd units that the config needs, or check them.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",

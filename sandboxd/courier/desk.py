@@ -20,7 +20,9 @@ import trio
 from sandboxd import logs, metrics
 from sandboxd.courier.link import Link
 from sandboxd.courier.notice import Notice, is_wanted, notice_of
+from sandboxd.operations.audit import note_gone
 from sandboxd.operations.host import Host
+from sandboxd.operations.outbox import Standing
 from sandboxd.store.base import DeadPush, PushEntry, StoredEvent, StoreUnavailable
 from sandboxd.store.changes import is_last
 from sandboxd.targets import BadTarget, Targets, shown_url
@@ -30,6 +32,9 @@ LONGEST_WAIT_S: Final = 300.0
 AT_ONCE: Final = 256  # notifications under way
 AT_ONCE_AN_ORIGIN: Final = 4  # and one while its receiver does not answer
 BODY_MAX_BYTES: Final = 16 * 1024 * 1024
+LOOK_S: Final = 1.0  # how often it is asked whose credentials are gone
+RESEND_S: Final = 30.0  # twice a try's 15 s: it may have to wait for its turn
+GONE: Final = "its events are no longer on record"
 _LARGE_BYTES: Final = 256 * 1024
 _LARGE_AT_ONCE: Final = 4
 _READ_EVENTS: Final = 64
@@ -61,14 +66,18 @@ class _Origin:
 class Desk:
     """`operations.outbox.Desk`: one for each daemon."""
 
-    def __init__(self, host: Host, link: Link, targets: Targets, *, tries: int) -> None:
+    def __init__(self, host: Host, link: Link, targets: Targets, *, tries: int, standing: Standing | None = None) -> None:
+        """`standing` None: everybody stays for ever."""
         self._host = host
+        self._standing = standing
         self._link = link
         self._targets = targets
         self._tries = tries
         self._lanes: dict[int, _Lane] = {}
         self._of_task: dict[str, set[int]] = {}
         self._origins: dict[str, _Origin] = {}
+        self._expected: set[str] = set()  # tasks that have a config which is not known here yet
+        self._dealt_with: frozenset[str] = frozenset()  # principals that are gone, and their configs with them
         self._seats = trio.CapacityLimiter(AT_ONCE)
         self._large = trio.CapacityLimiter(_LARGE_AT_ONCE)
         self._nursery: trio.Nursery | None = None
@@ -85,9 +94,10 @@ class Desk:
             self._host.outbox.desk = self
             try:
                 for entry in await self._insist(self._host.store.live_pushes):
-                    if entry.number not in self._lanes:
-                        self.kept_nowait(entry)
-                await trio.sleep_forever()
+                    self.kept_nowait(entry)
+                while True:
+                    await self._drop_who_is_gone()
+                    await trio.sleep(LOOK_S)
             finally:
                 self._host.feed.on_news.remove(self._hear)
                 self._host.outbox.desk = None
@@ -95,6 +105,8 @@ class Desk:
 
     def kept_nowait(self, entry: PushEntry) -> None:
         """As `Desk.kept_nowait`. One that takes another's place ends the other's lane."""
+        if entry.number in self._lanes:
+            return
         replaced = [
             number
             for number in self._of_task.get(entry.task_id, ())
@@ -112,11 +124,47 @@ class Desk:
                 lane.scope.cancel()
                 self._forget(lane)
 
+    def expect_nowait(self, task_id: str) -> None:
+        """As `Desk.expect_nowait`."""
+        self._expected.add(task_id)
+
     async def look(self, url: str) -> str | None:
         """As `Desk.look`."""
         return await self._link.look(url)
 
+    async def resend(self, entry: PushEntry, dead: DeadPush) -> str:
+        """As `Desk.resend`: one try, beside the config's own lane."""
+        store = self._host.store
+        found = await store.events(dead.task_id, after=dead.seq - 1, limit=1)
+        view = await store.view_at(dead.task_id, dead.seq)
+        if not found or view is None:
+            return GONE
+        notice = await notice_of(self._host, entry, view, found[0])
+        with trio.move_on_after(RESEND_S):
+            said = await self._post(entry, notice)
+            return "" if _is_delivered(said) else _why(said)
+        return f"no courier took it, or its turn did not come, within {RESEND_S:.0f} s"
+
+    async def _drop_who_is_gone(self) -> None:
+        """Forget the configs of principals whose credentials were revoked or have expired."""
+        gone = self._standing.gone() if self._standing is not None else frozenset[str]()
+        if not gone - self._dealt_with:
+            return
+        for entry in await self._insist(lambda: self._host.store.drop_pushes_of(gone)):
+            self.dropped_nowait([entry.number])
+            _log.info("dropped a push config whose principal is gone", task=entry.task_id, principal=entry.principal)
+            await note_gone(self._host, entry)
+        self._dealt_with = gone
+
+    async def _adopt(self, task_id: str) -> None:
+        for entry in await self._insist(lambda: self._host.store.pushes(task_id)):
+            if entry.number not in self._lanes:
+                self._expected.discard(task_id)
+                self.kept_nowait(entry)
+
     def _hear(self, task_id: str) -> None:
+        if task_id in self._expected and self._nursery is not None:
+            self._nursery.start_soon(self._adopt, task_id)
         for number in self._of_task.get(task_id, ()):
             self._start(number)
 
@@ -172,7 +220,7 @@ class Desk:
         if lane.has_news:
             return False
         if view is not None and view.seq > entry.cursor:
-            await self._bury(lane, view.seq, 0, "its events are no longer on record")
+            await self._bury(lane, view.seq, 0, GONE)
             lane.view = view
         if view is None or (view.state is not None and view.state.is_terminal):
             self._forget(lane)
@@ -196,14 +244,15 @@ class Desk:
         notice = await self._insist(lambda: notice_of(self._host, lane.entry, view, stored))
         await self._wait_until_due(lane)
         while True:
+            await self._wait_until_known(lane.entry)
             said = await self._post(lane.entry, notice)
-            status = said.get("status")
-            if status is not None and 200 <= status < 300:
+            if _is_delivered(said):
                 metrics.PUSHES.labels(outcome="delivered").inc()
                 lane.entry = attrs.evolve(lane.entry, cursor=stored.seq, tries=0, is_given_up=False)
                 return await self._insist(lambda: store.advance_push(number, stored.seq, got_through=True))
             tries = lane.entry.tries + 1
             lane.entry = attrs.evolve(lane.entry, tries=tries)
+            status = said.get("status")
             is_final = bool(said.get("refused")) or (status is not None and 300 <= status < 400)
             if is_final or tries >= (1 if lane.entry.is_given_up else self._tries):
                 return await self._bury(lane, stored.seq, tries, _why(said))
@@ -219,6 +268,13 @@ class Desk:
         rest_s = (lane.entry.next_at - self._host.clock.now()).total_seconds()
         if rest_s > 0:
             await trio.sleep(min(rest_s, LONGEST_WAIT_S))
+
+    async def _wait_until_known(self, entry: PushEntry) -> None:
+        """Nothing goes out for somebody who could not come in now; of who is gone for good, config and lane are ended."""
+        while self._standing is not None and not self._standing.knows(entry.principal):
+            if entry.principal in self._standing.gone():
+                self._dealt_with -= {entry.principal}  # a config that was made just before its principal went
+            await trio.sleep(LOOK_S)
 
     async def _post(self, entry: PushEntry, notice: Notice) -> Mapping[str, Any]:
         try:
@@ -268,6 +324,11 @@ class Desk:
             except StoreUnavailable as error:
                 _log.error("Cannot look after notifications", why=str(error))
                 await trio.sleep(_STORE_WAIT_S)
+
+
+def _is_delivered(said: Mapping[str, Any]) -> bool:
+    status = said.get("status")
+    return status is not None and 200 <= status < 300
 
 
 def _why(said: Mapping[str, Any]) -> str:

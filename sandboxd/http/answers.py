@@ -24,6 +24,7 @@ from sandboxd.store.base import StoreUnavailable
 JSON: Final = "application/json"
 A2A_JSON: Final = "application/a2a+json"
 PROBLEM: Final = "application/problem+json"
+CHALLENGE: Final = 'Bearer realm="sandboxd"'
 
 _HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge, errors.RateLimited)
 _log = logger(__name__)
@@ -59,7 +60,7 @@ def refusal_answer(
         media_type = A2A_JSON
     made = quart.Response(body, usual, content_type=media_type)
     if isinstance(refusal, errors.Unauthenticated):
-        made.headers["WWW-Authenticate"] = 'Bearer realm="sandboxd"'
+        made.headers["WWW-Authenticate"] = CHALLENGE
     if isinstance(refusal, errors.TooBusy | NotReady):
         made.headers["Retry-After"] = "1"
     if isinstance(refusal, errors.RateLimited):

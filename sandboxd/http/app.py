@@ -110,6 +110,7 @@ def host_routes() -> tuple[Route, ...]:
         Route("GET", "/metrics", ops.measure, KNOWN),
         Route("GET", "/audit", audit.show, KNOWN),
         Route("GET", "/push/dead", push.show_dead, KNOWN),
+        Route("POST", "/push/dead/<number>/retry", push.retry, KNOWN),
     )
 
 
@@ -127,7 +128,7 @@ def make_app(doors: Doors) -> Edge:
         _add(app, doors, route, "")
         _add(app, doors, route, "/agents/<instance>")
     app.register_error_handler(Exception, _refuse)
-    return Edge(app, max_body_bytes=doors.settings.max_body_bytes)
+    return Edge(app, doors.presence, max_body_bytes=doors.settings.max_body_bytes)
 
 
 def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
@@ -136,7 +137,7 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
         if route.speaks:
             _check_version(speech, route.speaks)
         peer = PEER.get()
-        known = NOBODY if route.access == OPEN else doors.gate.admit(peer, quart.request.headers)
+        known = NOBODY if route.access == OPEN else doors.presence.admit(peer, quart.request.headers)
         quart.g.is_admitted = True
         if route.access == KNOWN:
             doors.pace.take(known.principal)

@@ -51,6 +51,8 @@ def record_json(record: AuditRecord) -> dict[str, Any]:
         "task_id": entry.task_id,
         "prompt_id": entry.prompt_id,
         "message_id": entry.message_id,
+        "config_id": entry.config_id,
+        "target": entry.target,
     }
     return {name: value for name, value in spelled.items() if value is not None}
 

@@ -114,6 +114,22 @@ class Gate:
                     return Known(entry.principal, entry.grants)
         return self._bearer(authorization, entries)
 
+    def knows(self, principal: str) -> bool:
+        """Whether somebody of that name could come in now (`operations.outbox.Standing`)."""
+        if not principal.startswith(("token:", "cert:")):
+            return True  # local users, and everybody where a door is open
+        if any(principal == f"token:{token.name}" for token in self.tokens):
+            return True
+        entries = self.book.live(datetime.now(UTC)) if self.book else ()
+        return any(entry.principal == principal for entry in entries)
+
+    def gone(self) -> frozenset[str]:
+        """Principals that the token book had and lets in no more; names are never given again, certificates may be."""
+        now = datetime.now(UTC)
+        entries = self.book.entries if self.book else ()
+        live = {entry.principal for entry in entries if entry.is_live(now)}
+        return frozenset(entry.principal for entry in entries) - live - {f"token:{token.name}" for token in self.tokens}
+
     def _meet_unix(self, sock: socket.socket) -> Peer:
         who = peer_credentials(sock)
         principal = f"uid:{who.uid}"

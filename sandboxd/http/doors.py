@@ -19,6 +19,7 @@ from sandboxd.http.auth import Gate
 from sandboxd.http.cards import Cards
 from sandboxd.http.manners import Speech, speech_of
 from sandboxd.http.pace import Pace
+from sandboxd.http.presence import Presence
 from sandboxd.http.settings import DoorSettings
 from sandboxd.operations.host import Host
 from sandboxd.operations.stream import Stream
@@ -32,7 +33,7 @@ class Doors:
     """Put together once by the daemon.
 
     `closing` ends every stream: set it once the runs have ended and their last events are out. `checks` are what `/readyz`
-    asks, by name: a check that raises is a host that is not ready.
+    asks, by name: a check that raises is a host that is not ready. `presence` has to `watch`, or nobody is looked at again.
     """
 
     host: Host
@@ -43,6 +44,7 @@ class Doors:
     pace: Pace = attrs.field(factory=lambda: Pace(0, 0))
     cards: Cards = attrs.field(factory=Cards)
     closing: trio.Event = attrs.field(factory=trio.Event)
+    presence: Presence = attrs.field(default=attrs.Factory(lambda self: Presence(self.gate), takes_self=True))
     started: datetime = attrs.field(factory=lambda: datetime.now(UTC))
 
     def follow(

@@ -1,8 +1,8 @@
 """What is true of every request and every answer, before and after any route?
 
 A small ASGI middleware. It counts the bytes of the body (Quart does not in every version), echoes the activated extensions on
-every answer, and shields an answer's last piece: quart-trio cancels the request the moment hypercorn says that it is over,
-which is while that piece is being sent.
+every answer, ends what is served to somebody whose credentials are gone (`presence`), and shields an answer's last piece:
+quart-trio cancels the request the moment hypercorn says that it is over, which is while that piece is being sent.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.extensions import activated, echo
-from sandboxd.errors import InvalidRequest, Refusal, TooLarge
-from sandboxd.http.answers import refusal_body
+from sandboxd.errors import InvalidRequest, Refusal, TooLarge, Unauthenticated
+from sandboxd.http.answers import CHALLENGE, refusal_body
 from sandboxd.http.manners import Speech, speech_of
+from sandboxd.http.presence import GUEST, Guest, Presence
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -32,8 +33,9 @@ EXTENSIONS_03 = b"x-a2a-extensions"
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: App, *, max_body_bytes: int) -> None:
+    def __init__(self, app: App, presence: Presence, *, max_body_bytes: int) -> None:
         self._app = app
+        self._presence = presence
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -43,25 +45,26 @@ class Edge:
         if exchange.declares_too_much():
             await exchange.refuse(exchange.too_large())
             return
-        is_unreadable = False
-        with trio.CancelScope() as handling:
-            exchange.handling = handling
-            try:
-                await self._app(scope, exchange.receive, exchange.send)
-            except* HTTPException:  # a `Host` that is none: raised before Quart's error handlers are in place
-                is_unreadable = True
-        if is_unreadable and not exchange.has_answered:
-            await exchange.refuse(InvalidRequest("cannot read the request: its headers are ill-formed"))
-        if exchange.is_over and not exchange.has_answered:
-            await exchange.refuse(exchange.too_large())
+        guest = Guest(exchange.end)
+        GUEST.set(guest)  # this request's context; its handler inherits it
+        try:
+            with exchange.handling:
+                try:
+                    await self._app(scope, exchange.receive, exchange.send)
+                except* HTTPException:  # a `Host` that is none: raised before Quart's error handlers are in place
+                    exchange.refusal = InvalidRequest("cannot read the request: its headers are ill-formed")
+        finally:
+            self._presence.leave(guest)
+        if exchange.refusal is not None and not exchange.has_answered:
+            await exchange.refuse(exchange.refusal)
 
 
 class _Exchange:
     """One request and its answer."""
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send, max_body_bytes: int) -> None:
-        self.handling: trio.CancelScope | None = None
-        self.is_over = False
+        self.handling = trio.CancelScope()
+        self.refusal: Refusal | None = None  # what ends it, if it has not been answered
         self.has_answered = False
         self._scope = scope
         self._receive = receive
@@ -77,11 +80,15 @@ class _Exchange:
         """The next piece of the request; over the limit, the handler is cancelled (it has not seen a whole body)."""
         message = await self._receive()
         self._body_bytes += len(message.get("body", b""))
-        if self._body_bytes > self._max_body_bytes and self.handling is not None:
-            self.is_over = True
-            self.handling.cancel()
+        if self._body_bytes > self._max_body_bytes:
+            self.end(self.too_large())
             await trio.lowlevel.checkpoint()
         return message
+
+    def end(self, refusal: Refusal) -> None:
+        """Stop serving it. An answer that has begun breaks off, so that nobody takes it for whole."""
+        self.refusal = refusal
+        self.handling.cancel()
 
     async def send(self, message: Message) -> None:
         """The next piece of the answer."""
@@ -109,6 +116,8 @@ class _Exchange:
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
         ]
+        if isinstance(refusal, Unauthenticated):
+            headers.append((b"www-authenticate", CHALLENGE.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
 

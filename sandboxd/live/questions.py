@@ -31,6 +31,7 @@ from sandboxd.live.veil import Veil, without_secret
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.runner.witness import Witness
+from sandboxd.store.base import PushEntry
 from sandboxd.tasks.events import Answered, Asked, Closed, Notice, Noticed
 
 _log = logs.logger(__name__)
@@ -138,14 +139,19 @@ class Questions:
         return self._rules.schema if is_open else None
 
     def answer_nowait(
-        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+        self,
+        response: Response,
+        message: Message,
+        principal: str,
+        misfits: tuple[Problem, ...] = (),
+        push: PushEntry | None = None,
     ) -> Accepted:
         """Type an answer into the program that asked, once; raises `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`.
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
         succeeds; a program that is gone afterwards has been answered only if it read everything. `misfits`: what the
-        policy's own schema says against the payload, which cannot be asked here.
+        policy's own schema says against the payload, which cannot be asked here. `push`: the config that came with the answer.
         """
         binding = self._binding
         if binding is None or binding.envelope.prompt_id != response.prompt_id or not binding.is_open:
@@ -182,7 +188,7 @@ class Questions:
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())
-        ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal, keys.enter))
+        ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal, keys.enter), push=push)
         self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
         accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)

@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from sandboxd import logs
-from sandboxd.store.base import Entry, StoreUnavailable
+from sandboxd.store.base import Entry, PushEntry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView, fold
@@ -71,11 +71,14 @@ class Recorder:
         """The task with everything that was recorded, written or not."""
         return self._view
 
-    def record(self, event: Event, chunk: bytes = b"") -> Ticket:
-        """Put the event in its place; `IllegalTransition` when it cannot follow, and then nothing has changed."""
+    def record(self, event: Event, chunk: bytes = b"", push: PushEntry | None = None) -> Ticket:
+        """Put the event in its place; `IllegalTransition` when it cannot follow, and then nothing has changed.
+
+        `push`: the push notification config that came with it, see `Entry`.
+        """
         self._view = fold(self._view, event)
         ticket = Ticket(self._view.seq, self._view)
-        self._queue.append((Entry(event, chunk), ticket))
+        self._queue.append((Entry(event, chunk, push), ticket))
         self._queued_bytes += EVENT_BYTES + len(chunk)
         self._wake()
         return ticket

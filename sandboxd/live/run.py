@@ -26,6 +26,7 @@ from sandboxd.live.recorder import Recorder
 from sandboxd.live.verdict import Ending, finished
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.witness import Witness
+from sandboxd.store.base import PushEntry
 from sandboxd.tasks.events import Started, Wrote
 from sandboxd.tasks.output import TERMINAL
 
@@ -93,7 +94,12 @@ class TaskRun:
         return self._questions.foreign_schema(prompt_id) if self._questions else None
 
     def answer_nowait(
-        self, response: Response, message: Message, principal: str, misfits: tuple[Problem, ...] = ()
+        self,
+        response: Response,
+        message: Message,
+        principal: str,
+        misfits: tuple[Problem, ...] = (),
+        push: PushEntry | None = None,
     ) -> Accepted:
         """See `Questions.answer_nowait`; a run that cannot ask has no open prompt."""
         if self._questions is None or self._ending is not None:
@@ -104,7 +110,7 @@ class TaskRun:
                     "this run takes no answers: it was sent without `input_mode`", facts={"prompt_id": response.prompt_id}
                 )
             )
-        return self._questions.answer_nowait(response, message, principal, misfits)
+        return self._questions.answer_nowait(response, message, principal, misfits, push)
 
     def accepted_nowait(self, prompt_id: str) -> Accepted | None:
         """The answer that a prompt of this run got; whoever tells of it waits for its ticket first."""

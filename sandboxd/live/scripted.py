@@ -20,6 +20,7 @@ from sandboxd.hitl.envelope import PromptEnvelope
 from sandboxd.live.clock import Clock
 from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.live.verdict import Ending
+from sandboxd.store.base import PushEntry
 from sandboxd.tasks.events import Answered, Asked, FailKind, Finished, Rejected, Started, Wrote
 
 LIFE_MAX_S: Final = 300.0  # the kit leaves tasks behind that wait for input
@@ -115,11 +116,11 @@ class ScriptRun:
                 await self._play(self._script)
             self._finish()
 
-    def follow_up_nowait(self, message: Message, principal: str) -> Ticket | None:
-        """Take the client's next message: another question, or the end; None when nothing is asked."""
+    def follow_up_nowait(self, message: Message, principal: str, push: PushEntry | None = None) -> Ticket | None:
+        """Take the client's next message: another question, or the end; None when nothing is asked. `push` came with it."""
         if self._prompt_id is None or self._ending is not None:
             return None
-        ticket = self._recorder.record(Answered(self._clock.now(), self._prompt_id, message, principal))
+        ticket = self._recorder.record(Answered(self._clock.now(), self._prompt_id, message, principal), push=push)
         self._prompt_id = None
         self._script = script_for(message.message_id)
         self._followed.set()

@@ -28,7 +28,7 @@ from sandboxd.runner.client import Spawner
 from sandboxd.runner.process import Process
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.runner.witness import Witness, availability
-from sandboxd.store.base import Entry, StoreUnavailable
+from sandboxd.store.base import Entry, PushEntry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import last_pieces
 from sandboxd.tasks.events import Finished, Rejected, Submitted
@@ -107,11 +107,19 @@ class Supervisor:
         """Go by these from now on; runs that are there keep the rules and the grace that they began with."""
         self._packs, self._max_tasks, self._stop_grace_s = packs, max_tasks, stop_grace_s
 
-    async def submit(self, principal: str, event: Submitted, view: TaskView, request: RunRequest) -> TaskView:
-        """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened."""
-        return await self._submit(principal, event, view, lambda recorder: self._start(recorder, request), self._max_tasks)
+    async def submit(
+        self, principal: str, event: Submitted, view: TaskView, request: RunRequest, push: PushEntry | None = None
+    ) -> TaskView:
+        """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened.
 
-    async def submit_script(self, principal: str, event: Submitted, view: TaskView, script: Script) -> TaskView:
+        `push`: the push notification config that came with the message.
+        """
+        entry = Entry(event, push=push)
+        return await self._submit(principal, entry, view, lambda recorder: self._start(recorder, request), self._max_tasks)
+
+    async def submit_script(
+        self, principal: str, event: Submitted, view: TaskView, script: Script, push: PushEntry | None = None
+    ) -> TaskView:
         """The same for a task that plays a script."""
 
         async def play(recorder: Recorder) -> None:
@@ -120,17 +128,17 @@ class Supervisor:
                 run.end_nowait(early)
             await run.live()
 
-        return await self._submit(principal, event, view, play, SCRIPTS_MAX)
+        return await self._submit(principal, Entry(event, push=push), view, play, SCRIPTS_MAX)
 
-    async def _submit(self, principal: str, event: Submitted, view: TaskView, start: _Start, limit: int) -> TaskView:
+    async def _submit(self, principal: str, entry: Entry, view: TaskView, start: _Start, limit: int) -> TaskView:
         if self._is_stopping:
             raise NotReady("cannot start a task: the daemon is stopping")
         if len(self._runs) >= limit:
             raise TooBusy(f"cannot start a task: {limit} are live already, which is this host's limit")
-        view = fold(view, event)
+        view = fold(view, entry.event)
         creation = _Creation()
         self._runs[view.task_id] = None
-        self._nursery.start_soon(self._conduct, principal, event, view, start, creation)
+        self._nursery.start_soon(self._conduct, principal, entry, view, start, creation)
         with trio.CancelScope(shield=True):  # one commit: who asked, and asks again, must find the task on record
             await creation.done.wait()
         if creation.refused:
@@ -180,14 +188,14 @@ class Supervisor:
                 waiting.cancel()
             await trio.sleep(_CHECK_EVERY_S)
 
-    async def _conduct(self, principal: str, event: Submitted, view: TaskView, start: _Start, creation: _Creation) -> None:
+    async def _conduct(self, principal: str, entry: Entry, view: TaskView, start: _Start, creation: _Creation) -> None:
         task_id = view.task_id
         conducting = trio.CancelScope()  # cancelled when the daemon stops and the store takes no more
         self._conducted.add(conducting)
         try:
             with conducting:
                 try:
-                    await self._feed.create(principal, [Entry(event)], view)
+                    await self._feed.create(principal, [entry], view)
                 except StoreUnavailable as error:
                     creation.refused = NotReady(f"cannot start a task: {error}")
                     return

@@ -26,14 +26,15 @@ from sandboxd.live.recorder import RecordLost
 from sandboxd.live.run import TaskRun
 from sandboxd.operations.host import Caller, Host
 from sandboxd.schemas.judge import Judged, Unjudged
+from sandboxd.store.base import PushEntry
 from sandboxd.tasks.view import TaskView
 
 ANSWER_MAX_BYTES: Final = 64 * 1024  # the typed text has 4 KiB at most; the rest is parts that say the same
 RECORD_S: Final = 30.0  # how long a typed answer may wait for the disk before the caller is told so
 
 
-async def answer(host: Host, caller: Caller, instance: str, message: Message) -> TaskView:
-    """Type the answer into the process that asked, and return the task once that is on record.
+async def answer(host: Host, caller: Caller, instance: str, message: Message, push: PushEntry | None = None) -> TaskView:
+    """Type the answer into the process that asked, and return the task once that is on record, and `push` with it.
 
     Raises `InvalidParams`, `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`; `NotReady` when it was typed but the record
     still waits for the store.
@@ -56,7 +57,7 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message) ->
     # First the policy's schema, elsewhere and at leisure; then, without a checkpoint, is the prompt still open, and the claim.
     misfits = await _foreign_misfits(host, run, response)
     try:
-        accepted = run.answer_nowait(response, message, caller.principal, misfits)
+        accepted = run.answer_nowait(response, message, caller.principal, misfits, push)
     except PromptNotOpen:
         metrics.ANSWERS.labels(outcome="conflict").inc()
         if earlier := run.accepted_nowait(response.prompt_id):

@@ -1,10 +1,11 @@
 """Who did what, and what came of it?
 
-Every send, answer and cancel is put on record, once, below all doors, whether it was accepted or refused: time, principal,
-door, ids and outcome. No text, no payload and no reason that a client gave: what was said stands with the task, for those who
-may see it. The outcome is `ACCEPTED`, or the reason that the caller was told (`TASK_NOT_FOUND`, …), or `LEFT` when the client
-went away before it was clear: then the task's own record says what came of it. A store that cannot be written stops no answer
-and no cancel; that there is a gap goes to the log.
+Every send, answer and cancel, and every change of who is told of news, is put on record, once, below all doors, whether it was
+accepted or refused: time, principal, door, ids and outcome; of a push notification config, also one that comes with a message,
+its id and where it sends to. No text, no payload and no reason that a client gave: what was said stands with the task, for
+those who may see it. The outcome is `ACCEPTED`, or the reason that the caller was told (`TASK_NOT_FOUND`, …), or `LEFT` when
+the client went away before it was clear: then the task's own record says what came of it. A store that cannot be written stops
+no answer and no cancel; that there is a gap goes to the log.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ import trio
 from sandboxd import logs
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
 from sandboxd.a2a.faults import reason_of
-from sandboxd.a2a.model import Message
+from sandboxd.a2a.model import Message, PushConfig
 from sandboxd.errors import Forbidden, Refusal
 from sandboxd.hitl.envelope import is_uuid
 from sandboxd.operations.host import Caller, Host
-from sandboxd.store.base import AuditAction, AuditEntry, AuditRecord, StoreUnavailable
+from sandboxd.store.base import AuditAction, AuditEntry, AuditRecord, PushEntry, StoreUnavailable
+from sandboxd.targets import origin_of
 
 ACCEPTED: Final = "ACCEPTED"
+NOT_DELIVERED: Final = "NOT_DELIVERED"  # a dead letter that was sent once more
+REVOKED: Final = "CREDENTIALS_GONE"  # nobody asked: a config went with its principal
 REPLAYED: Final = "REPLAYED"
 LEFT: Final = "LEFT"
 FAILED: Final = "INTERNAL_ERROR"
@@ -43,10 +47,18 @@ class Note:
     task_id: str | None = None
     prompt_id: str | None = None
     message_id: str | None = None
+    config_id: str | None = None
+    target: str | None = None
+    outcome: str = ACCEPTED
 
 
-def of_message(message: Message) -> Note:
-    """The beginnings of a note about a message that was sent."""
+def of_message(message: Message, push: PushConfig | None = None) -> Note:
+    """The beginnings of a note about a message that was sent, and of the config that came with it."""
+    note = _of_message(message)
+    return note if push is None else attrs.evolve(note, config_id=push.id or None, target=origin_of(push.url))
+
+
+def _of_message(message: Message) -> Note:
     response = (message.metadata or {}).get(HITL_RESPONSE_FOR)
     if response is None:
         return Note("send", message.task_id, None, message.message_id)
@@ -60,7 +72,7 @@ async def audited(host: Host, caller: Caller, instance: str, note: Note) -> Asyn
     outcome = FAILED
     try:
         yield note
-        outcome = REPLAYED if caller.earlier else ACCEPTED
+        outcome = REPLAYED if caller.earlier else note.outcome
     except Refusal as refusal:
         outcome = reason_of(refusal)
         raise
@@ -78,8 +90,15 @@ async def read_audit(host: Host, caller: Caller, *, after: int | None, limit: in
     return await (host.store.audit_last(limit) if after is None else host.store.audit_after(after, limit))
 
 
+async def note_gone(host: Host, entry: PushEntry) -> None:
+    """Put on record that a push notification config went with its principal's credentials."""
+    note = Note("push-delete", entry.task_id, config_id=entry.config.id, target=origin_of(entry.config.url))
+    await _write(host, Caller(entry.principal), entry.instance, note, REVOKED)
+
+
 async def _write(host: Host, caller: Caller, instance: str, note: Note, outcome: str) -> None:
-    ids = [None if text is None else text[:ID_MAX_CHARS] for text in (note.task_id, note.prompt_id, note.message_id)]
+    given = (note.task_id, note.prompt_id, note.message_id, note.config_id, note.target)
+    ids = [None if text is None else text[:ID_MAX_CHARS] for text in given]
     entry = AuditEntry(host.clock.now(), caller.principal, caller.door, note.action, instance[:ID_MAX_CHARS], outcome, *ids)
     with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_S) as patience:
         try:

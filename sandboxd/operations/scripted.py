@@ -5,33 +5,40 @@ from __future__ import annotations
 import uuid
 
 import attrs
+import trio
 
-from sandboxd.a2a.model import Message, Part
+from sandboxd.a2a.model import Message, Part, PushConfig
 from sandboxd.errors import UnsupportedOperation
 from sandboxd.live.scripted import message_for, script_for
 from sandboxd.operations.host import Caller, Host
+from sandboxd.operations.push import entry_of
 from sandboxd.tasks.events import Submitted
 from sandboxd.tasks.view import TaskView
 
 
-async def begin(host: Host, caller: Caller, instance: str, message: Message) -> TaskView | Message:
-    """A new task, or the bare message that this one is answered with."""
+async def begin(
+    host: Host, caller: Caller, instance: str, message: Message, config: PushConfig | None = None
+) -> TaskView | Message:
+    """A new task, or the bare message that this one is answered with. `config` came with the message."""
     context_id = message.context_id or str(uuid.uuid4())
     text = message_for(message.message_id)
     if text is not None:
         return Message(str(uuid.uuid4()), "agent", (Part("text", text),), context_id)
     view = TaskView(str(uuid.uuid4()), context_id, instance)
+    push = entry_of(caller, view, config) if config else None
     event = Submitted(host.clock.now(), attrs.evolve(message, task_id=view.task_id, context_id=context_id))
-    return await host.supervisor.submit_script(caller.principal, event, view, script_for(message.message_id))
+    return await host.supervisor.submit_script(caller.principal, event, view, script_for(message.message_id), push)
 
 
-async def go_on(host: Host, caller: Caller, view: TaskView, message: Message) -> TaskView:
-    """The next message of a task that waits for one."""
+async def go_on(host: Host, caller: Caller, view: TaskView, message: Message, config: PushConfig | None = None) -> TaskView:
+    """The next message of a task that waits for one. `config` came with it."""
     run = host.supervisor.script(view.task_id)
     message = attrs.evolve(message, context_id=view.context_id)
-    ticket = run.follow_up_nowait(message, caller.principal) if run else None
+    push = entry_of(caller, view, config) if config else None
+    ticket = run.follow_up_nowait(message, caller.principal, push) if run else None
     if ticket is None:
         why = "cannot take the message: the task is working and asks nothing"
         raise UnsupportedOperation(why, facts={"taskId": view.task_id})
-    await ticket.committed()
+    with trio.CancelScope(shield=True):  # one commit: what came with the message is on record with it
+        await ticket.committed()
     return ticket.view

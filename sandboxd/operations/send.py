@@ -7,11 +7,12 @@ that exists; one with an adapter-command envelope starts a command; any other te
 from __future__ import annotations
 
 import uuid
+from contextlib import AsyncExitStack
 
 import attrs
 
 from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
-from sandboxd.a2a.model import Message, Reply, SendRequest
+from sandboxd.a2a.model import Message, PushConfig, Reply, SendRequest
 from sandboxd.errors import (
     ContentTypeNotSupported,
     ExtensionSupportRequired,
@@ -23,13 +24,13 @@ from sandboxd.errors import (
 from sandboxd.operations import push as pushing
 from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
-from sandboxd.operations.audit import audited, of_message
+from sandboxd.operations.audit import Note, audited, of_message
 from sandboxd.operations.host import Caller, Earlier, Host
 from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
 from sandboxd.runner.protocol import RunRequest
 from sandboxd.store.base import Entry, StoreUnavailable
-from sandboxd.tasks.events import Event, Finished, Submitted, Wrote
+from sandboxd.tasks.events import Finished, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
 
@@ -58,57 +59,82 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
-    async with audited(host, caller, instance, of_message(request.message)) as note:
-        found = await _act(host, caller, instance, request)
+    async with audited(host, caller, instance, of_message(request.message, request.push)) as note:
+        found = await _act(host, caller, instance, request, note)
         note.task_id = found.task_id
         return found
 
 
-async def _act(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+async def _act(host: Host, caller: Caller, instance: str, request: SendRequest, note: Note) -> TaskView | Message:
     host.enter(caller, instance)
     _check_extensions(host, caller)
     if caller.earlier is not None:
         return await _recall(host, caller, instance, caller.earlier)
     if request.push is None:
-        return await _take(host, caller, instance, request)
+        return await _take(host, caller, instance, request, None)
     outbox = pushing.need(host)
     if caller.grants.allows("send", instance) or caller.grants.allows("answer", instance):  # else it is refused for that
         await pushing.vet(outbox, request.push)
-    view = await _take(host, caller, instance, request)
-    if isinstance(view, TaskView):
-        await pushing.attach(host, outbox, caller, view, request.push, is_new=request.message.task_id is None)
+    task_id = request.message.task_id
+    async with AsyncExitStack() as stack:
+        config: PushConfig | None = pushing.named(request.push)
+        if task_id is not None:
+            await stack.enter_async_context(outbox.changing(task_id))
+            config = await pushing.prepare(host, caller, instance, task_id, request.push)
+        note.config_id = config.id if config else None
+        try:
+            view = await _take(host, caller, instance, request, config)
+        except NotReady:
+            if task_id is not None:
+                outbox.expect_nowait(task_id)  # an answer that was typed gets on record, later
+            raise
+        if config is not None and isinstance(view, TaskView):
+            await pushing.settle(host, outbox, caller, view, config)
     return view
 
 
-async def _take(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+async def _take(
+    host: Host, caller: Caller, instance: str, request: SendRequest, config: PushConfig | None
+) -> TaskView | Message:
+    """Act on the message; `config` came with it, and gets on record in the transaction that says what the message did."""
     message = request.message
     if host.plays_scripts:
-        return await _play(host, caller, instance, request)
+        return await _play(host, caller, instance, request, config)
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
-        return await answer(host, caller, instance, message)
+        return await _answer(host, caller, instance, message, config)
     caller.need("send", instance, "send a message")
     if message.task_id is not None:
         return await _take_again(host, caller, instance, message)
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
     _refuse_other_parts(message)
     view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
+    push = pushing.entry_of(caller, view, config) if config else None
     message = attrs.evolve(message, task_id=view.task_id, context_id=view.context_id)
     event = Submitted(host.clock.now(), message)
     if dispatch is None:
-        return await _echo(host, caller, view, event, "\n".join(str(part.value) for part in message.parts))
+        return await _echo(host, caller, view, Entry(event, push=push), "\n".join(str(part.value) for part in message.parts))
     command, text = dispatch
     run = RunRequest(view.task_id, view.context_id, instance, command, text)
-    return await host.supervisor.submit(caller.principal, event, view, run)
+    return await host.supervisor.submit(caller.principal, event, view, run, push)
 
 
-async def _play(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:
+async def _answer(host: Host, caller: Caller, instance: str, message: Message, config: PushConfig | None) -> TaskView:
+    if config is None or message.task_id is None:
+        return await answer(host, caller, instance, message)
+    place = TaskView(message.task_id, message.context_id or "", instance)
+    return await answer(host, caller, instance, message, pushing.entry_of(caller, place, config))
+
+
+async def _play(
+    host: Host, caller: Caller, instance: str, request: SendRequest, config: PushConfig | None
+) -> TaskView | Message:
     message = request.message
     caller.need("send", instance, "send a message")
     if message.task_id is None:
-        return await scripted.begin(host, caller, instance, message)
+        return await scripted.begin(host, caller, instance, message, config)
     view = await _continued(host, caller, instance, message)
     _check_not_ended(view)
-    return await scripted.go_on(host, caller, view, message)
+    return await scripted.go_on(host, caller, view, message, config)
 
 
 def _check_extensions(host: Host, caller: Caller) -> None:
@@ -170,17 +196,17 @@ def _refuse_other_parts(message: Message) -> None:
         raise ContentTypeNotSupported("cannot take the message: it has parts that would be dropped", problems=others)
 
 
-async def _echo(host: Host, caller: Caller, view: TaskView, submitted: Submitted, text: str) -> TaskView:
+async def _echo(host: Host, caller: Caller, view: TaskView, submitted: Entry, text: str) -> TaskView:
     data = text.encode("utf-8", "surrogatepass")
-    at = submitted.at
+    at = submitted.event.at
     wrote = Wrote(at, "echo", 0, len(data), first=True, last=True)
     said = "No adapter-command envelope: the text was echoed, and nothing was run."
     finished = Finished(at, str(uuid.uuid4()), "echo", None, said)
-    events: list[tuple[Event, bytes]] = [(submitted, b""), (wrote, data), (finished, b"")]
-    for event, _ in events:
-        view = fold(view, event)
+    entries = [submitted, Entry(wrote, data), Entry(finished)]
+    for entry in entries:
+        view = fold(view, entry.event)
     try:
-        await host.feed.create(caller.principal, [Entry(event, chunk) for event, chunk in events], view)
+        await host.feed.create(caller.principal, entries, view)
     except StoreUnavailable as error:
         raise NotReady(f"cannot echo the message: {error}") from error
     return view

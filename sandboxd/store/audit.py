@@ -1,6 +1,7 @@
 """What is on record of who did what?
 
-One row for each send, answer and cancel, refused ones too; it is never changed (a trigger sees to it) and goes only by its age.
+One row for each send, answer, cancel and change of push notifications, refused ones too; it is never changed (a trigger sees
+to it) and goes only by its age.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any
 from sandboxd.store.base import AuditEntry, AuditRecord
 from sandboxd.store.times import from_us, key, to_us
 
-_COLUMNS = "at_us, principal, door, action, instance, outcome, task, prompt, message"
+_COLUMNS = "at_us, principal, door, action, instance, outcome, task, prompt, message, config, target"
 
 
 def note(connection: sqlite3.Connection, entry: AuditEntry) -> None:
     """Put one on record."""
     texts = (entry.principal, entry.door, entry.action, entry.instance, entry.outcome)
-    ids = (entry.task_id, entry.prompt_id, entry.message_id)
+    ids = (entry.task_id, entry.prompt_id, entry.message_id, entry.config_id, entry.target)
     connection.execute(
-        f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+        f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
         (to_us(entry.at), *map(key, texts), *(None if text is None else key(text) for text in ids)),
     )
 
@@ -47,7 +48,7 @@ def forget(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
 
 
 def _record(row: Sequence[Any]) -> AuditRecord:  # the table is STRICT, so each column has its type
-    number, at_us, principal, door, action, instance, outcome, task_id, prompt_id, message_id = row
+    number, at_us, principal, door, action, instance, outcome, task_id, prompt_id, message_id, config_id, target = row
     entry = AuditEntry(
         at=from_us(at_us),
         principal=principal,
@@ -58,5 +59,7 @@ def _record(row: Sequence[Any]) -> AuditRecord:  # the table is STRICT, so each 
         task_id=task_id,
         prompt_id=prompt_id,
         message_id=message_id,
+        config_id=config_id,
+        target=target,
     )
     return AuditRecord(number, entry)

@@ -8,7 +8,7 @@ the sequence number it builds on, and `Conflict` says that somebody else wrote.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
@@ -35,10 +35,16 @@ class TooManyPushes(Exception):
 
 @attrs.frozen
 class Entry:
-    """An event to append; `chunk` holds the bytes of a `Wrote` (exactly `size` of them), else empty."""
+    """An event to append; `chunk` holds the bytes of a `Wrote` (exactly `size` of them), else empty.
+
+    `push`: a push notification config that came with the event's message. It gets on record with the event or not at all, in
+    place of one of the same id of the same principal, and is told everything from a new task's first event on, else what
+    follows this one. Whoever appends it has seen to the cap.
+    """
 
     event: Event
     chunk: bytes = attrs.field(default=b"", repr=lambda data: f"<{len(data)} bytes>")
+    push: PushEntry | None = None
 
 
 @attrs.frozen
@@ -96,12 +102,15 @@ class SendRecord:
     told: Told | None = None
 
 
-AuditAction = Literal["send", "answer", "cancel"]
+AuditAction = Literal["send", "answer", "cancel", "push-create", "push-delete", "push-retry"]
 
 
 @attrs.frozen
 class AuditEntry:
-    """Who did what, where, and what came of it: ids and words of ours, nothing of what was said."""
+    """Who did what, where, and what came of it: ids and words of ours, nothing of what was said.
+
+    `config_id` and `target`: a push notification config, and the scheme, host and port that it sends to.
+    """
 
     at: datetime
     principal: str
@@ -112,6 +121,8 @@ class AuditEntry:
     task_id: str | None = None
     prompt_id: str | None = None
     message_id: str | None = None
+    config_id: str | None = None
+    target: str | None = None
 
 
 @attrs.frozen
@@ -145,7 +156,10 @@ class PushEntry:
 
 @attrs.frozen
 class DeadPush:
-    """A notification that was given up: of event `seq` of that task, for that config. `url` is without its query."""
+    """A notification that was given up: of event `seq` of that task, for that config. `url` is without its query.
+
+    `number` only grows; 0: it is not on record yet.
+    """
 
     task_id: str
     config_id: str
@@ -155,6 +169,7 @@ class DeadPush:
     at: datetime
     tries: int
     why: str
+    number: int = 0
 
 
 @attrs.frozen
@@ -256,11 +271,11 @@ class Store(Protocol):
     async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` audit records from before then; how many went."""
 
-    async def put_push(self, entry: PushEntry, *, max_per_task: int) -> PushEntry:
+    async def put_push(self, entry: PushEntry, *, max_per_task: int | None) -> PushEntry:
         """Keep a push notification config, in place of one of the same id of the same principal; with number and cursor.
 
         A cursor below zero means "from now on"; one that takes another's place takes its cursor. Raises `TooManyPushes`, and
-        `Conflict` when the task is not on record.
+        `Conflict` when the task is not on record. `max_per_task` None: whoever calls has seen to the cap.
         """
 
     async def pushes(self, task_id: str) -> Sequence[PushEntry]:
@@ -271,6 +286,9 @@ class Store(Protocol):
 
     async def drop_pushes(self, numbers: Sequence[int]) -> None:
         """Forget configs by their numbers."""
+
+    async def drop_pushes_of(self, principals: Collection[str]) -> Sequence[PushEntry]:
+        """Forget every config of these principals; those that went."""
 
     async def advance_push(self, number: int, cursor: int, *, got_through: bool) -> bool:
         """Everything up to `cursor` has been dealt with; False: the config is gone. `got_through`: its receiver answers."""
@@ -283,6 +301,15 @@ class Store(Protocol):
 
     async def dead_pushes(self, *, limit: int = 1000) -> Sequence[DeadPush]:
         """Dead letters, the newest first; they go with their task, and the oldest when there are many."""
+
+    async def dead_push(self, number: int) -> DeadPush | None:
+        """The dead letter of that number, or None."""
+
+    async def drop_dead(self, number: int) -> None:
+        """Forget a dead letter: it got through after all."""
+
+    async def retry_dead(self, number: int, *, at: datetime, why: str) -> None:
+        """A dead letter was tried once more, in vain, at that time."""
 
     async def check(self) -> None:
         """Write and read something durable; `StoreUnavailable` when that fails, or damage was met before. For `/readyz`."""

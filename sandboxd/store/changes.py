@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from sandboxd.store import sends
+from sandboxd.store import pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
 from sandboxd.store.codec import encode_artifacts, encode_event, encode_view
 from sandboxd.store.times import key, to_us
@@ -126,6 +126,9 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
         [(number, seq, kind, body) for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)],
     )
     for seq, entry in enumerate(change.entries, start=change.after + 1):
+        if entry.push is not None:
+            is_new = isinstance(entry.event, Submitted)
+            pushes.put(connection, attrs.evolve(entry.push, cursor=0 if is_new else seq), None)
         match entry.event:
             case Wrote() as wrote:
                 _keep_output(connection, number, wrote, entry.chunk)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,16 +24,20 @@ _COLUMNS: Final = (
     " is_given_up"
 )
 _FROM: Final = f"SELECT {_COLUMNS} FROM push_configs JOIN tasks ON tasks.number = push_configs.task"  # noqa: S608 - constants
+_FROM_DEAD: Final = (
+    "SELECT push_dead.number, tasks.id, config_id, push_dead.principal, url, push_dead.seq, at_us, tries, why"
+    " FROM push_dead JOIN tasks ON tasks.number = push_dead.task"
+)
 _SETTLE: Final = (
     "UPDATE push_configs SET is_done ="
     " (SELECT is_terminal = 1 AND seq <= cursor FROM tasks WHERE tasks.number = push_configs.task) WHERE number = ?"
 )
 
 
-def put(connection: sqlite3.Connection, entry: PushEntry, max_per_task: int) -> PushEntry:
+def put(connection: sqlite3.Connection, entry: PushEntry, max_per_task: int | None) -> PushEntry:
     """Keep the config, in place of one of the same id of the same principal; the entry with its number and cursor.
 
-    A cursor below zero means "from now on".
+    A cursor below zero means "from now on". `max_per_task` None: the caller has seen to the cap.
     """
     row = connection.execute("SELECT number, seq FROM tasks WHERE id = ?", (key(entry.task_id),)).fetchone()
     if row is None:
@@ -48,7 +52,7 @@ def put(connection: sqlite3.Connection, entry: PushEntry, max_per_task: int) -> 
         cursor = earlier[1]
         connection.execute("DELETE FROM push_configs WHERE number = ?", (earlier[0],))
     (count,) = connection.execute("SELECT count(*) FROM push_configs WHERE task = ?", (task,)).fetchone()
-    if count >= max_per_task:
+    if max_per_task is not None and count >= max_per_task:
         raise TooManyPushes(f"cannot keep a push config: the task has {count} already")
     made = connection.execute(
         "INSERT INTO push_configs (task, id, principal, extensions, body, cursor) VALUES (?, ?, ?, ?, ?, ?)",
@@ -76,6 +80,15 @@ def live(connection: sqlite3.Connection) -> tuple[PushEntry, ...]:
 def drop(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
     """Forget configs."""
     connection.executemany("DELETE FROM push_configs WHERE number = ?", [(number,) for number in numbers])
+
+
+def drop_of(connection: sqlite3.Connection, principals: Collection[str]) -> tuple[PushEntry, ...]:
+    """Forget every config of these principals; those that went."""
+    wanted = ", ".join("?" for _ in principals)
+    rows = connection.execute(f"{_FROM} WHERE push_configs.principal IN ({wanted})", [key(name) for name in principals])
+    found = tuple(_entry(row) for row in rows)
+    drop(connection, [entry.number for entry in found])
+    return found
 
 
 def advance(connection: sqlite3.Connection, number: int, cursor: int, *, got_through: bool) -> bool:
@@ -117,15 +130,31 @@ def bury(connection: sqlite3.Connection, number: int, dead: DeadPush) -> bool:
 
 def dead(connection: sqlite3.Connection, limit: int) -> tuple[DeadPush, ...]:
     """Dead letters, the newest first."""
-    rows = connection.execute(
-        "SELECT tasks.id, config_id, push_dead.principal, url, push_dead.seq, at_us, tries, why"
-        " FROM push_dead JOIN tasks ON tasks.number = push_dead.task ORDER BY push_dead.number DESC LIMIT ?",
-        (limit,),
+    rows = connection.execute(f"{_FROM_DEAD} ORDER BY push_dead.number DESC LIMIT ?", (limit,))
+    return tuple(_dead(row) for row in rows)
+
+
+def one_dead(connection: sqlite3.Connection, number: int) -> DeadPush | None:
+    """The dead letter of that number."""
+    row = connection.execute(f"{_FROM_DEAD} WHERE push_dead.number = ?", (number,)).fetchone()
+    return None if row is None else _dead(row)
+
+
+def drop_dead(connection: sqlite3.Connection, number: int) -> None:
+    """Forget a dead letter."""
+    connection.execute("DELETE FROM push_dead WHERE number = ?", (number,))
+
+
+def retry_dead(connection: sqlite3.Connection, number: int, at: datetime, why: str) -> None:
+    """It was tried once more, in vain."""
+    connection.execute(
+        "UPDATE push_dead SET tries = tries + 1, at_us = ?, why = ? WHERE number = ?", (to_us(at), key(why), number)
     )
-    return tuple(
-        DeadPush(task_id, config_id, principal, url, seq, from_us(at_us), tries, why)
-        for task_id, config_id, principal, url, seq, at_us, tries, why in rows
-    )
+
+
+def _dead(row: tuple[Any, ...]) -> DeadPush:
+    number, task_id, config_id, principal, url, seq, at_us, tries, why = row
+    return DeadPush(task_id, config_id, principal, url, seq, from_us(at_us), tries, why, number)
 
 
 def _encode(config: PushConfig) -> str:

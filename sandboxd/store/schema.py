@@ -158,4 +158,35 @@ CREATE INDEX push_dead_of_task ON push_dead (task);
 # Whether a message is on record already is read from its task's history.
 _NO_MESSAGES: Final = "DROP TABLE messages;"
 
-SCHEMA: Final = Schema(application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES))  # "SBOX"
+# The audit record knows of push notifications, too. SQLite cannot change a CHECK, so the rows move to a new table, and so does
+# the number up to which numbers have been used.
+_AUDIT_PUSHES: Final = """
+CREATE TABLE audit_next (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_us INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    door TEXT NOT NULL,
+    action TEXT NOT NULL CHECK (action IN ('send', 'answer', 'cancel', 'push-create', 'push-delete', 'push-retry')),
+    instance TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    task TEXT,
+    prompt TEXT,
+    message TEXT,
+    config TEXT,
+    target TEXT
+) STRICT;
+INSERT INTO audit_next (number, at_us, principal, door, action, instance, outcome, task, prompt, message)
+    SELECT number, at_us, principal, door, action, instance, outcome, task, prompt, message FROM audit;
+DELETE FROM sqlite_sequence WHERE name = 'audit_next';
+INSERT INTO sqlite_sequence (name, seq) SELECT 'audit_next', seq FROM sqlite_sequence WHERE name = 'audit';
+DROP TABLE audit;
+ALTER TABLE audit_next RENAME TO audit;
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit record is never changed');
+END;
+"""
+
+SCHEMA: Final = Schema(
+    application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES)
+)  # "SBOX"

@@ -7,7 +7,7 @@ Writes go through the one writer of `db` and share its commits, reads through it
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -144,7 +144,7 @@ class SqliteStore:
         """As `Store.forget_audit`."""
         return await self._write(lambda connection: audit.forget(connection, before, limit))
 
-    async def put_push(self, entry: PushEntry, *, max_per_task: int) -> PushEntry:
+    async def put_push(self, entry: PushEntry, *, max_per_task: int | None) -> PushEntry:
         """As `Store.put_push`."""
         return await self._write(lambda connection: pushes.put(connection, entry, max_per_task))
 
@@ -159,6 +159,10 @@ class SqliteStore:
     async def drop_pushes(self, numbers: Sequence[int]) -> None:
         """As `Store.drop_pushes`."""
         await self._write(lambda connection: pushes.drop(connection, numbers))
+
+    async def drop_pushes_of(self, principals: Collection[str]) -> Sequence[PushEntry]:
+        """As `Store.drop_pushes_of`."""
+        return await self._write(lambda connection: pushes.drop_of(connection, principals))
 
     async def advance_push(self, number: int, cursor: int, *, got_through: bool) -> bool:
         """As `Store.advance_push`."""
@@ -175,6 +179,18 @@ class SqliteStore:
     async def dead_pushes(self, *, limit: int = 1000) -> Sequence[DeadPush]:
         """As `Store.dead_pushes`."""
         return await self._read(lambda connection: pushes.dead(connection, limit))
+
+    async def dead_push(self, number: int) -> DeadPush | None:
+        """As `Store.dead_push`."""
+        return await self._read(lambda connection: pushes.one_dead(connection, number))
+
+    async def drop_dead(self, number: int) -> None:
+        """As `Store.drop_dead`."""
+        await self._write(lambda connection: pushes.drop_dead(connection, number))
+
+    async def retry_dead(self, number: int, *, at: datetime, why: str) -> None:
+        """As `Store.retry_dead`."""
+        await self._write(lambda connection: pushes.retry_dead(connection, number, at, why))
 
     async def check(self) -> None:
         """As `Store.check`."""

@@ -10,7 +10,9 @@ import trio
 from quart_trio import QuartTrio
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
+from sandboxd.http.auth import Gate
 from sandboxd.http.edge import Edge
+from sandboxd.http.presence import Presence
 from tests.http.door_server import read_all, served
 
 LIMIT = 1000
@@ -27,7 +29,7 @@ def app_behind_the_edge():
     async def size():
         return str(len(await quart.request.get_data()))
 
-    return Edge(app, max_body_bytes=LIMIT)
+    return Edge(app, Presence(Gate((), lambda: None)), max_body_bytes=LIMIT)
 
 
 async def post(url, **more):

@@ -52,11 +52,11 @@ class ToldRuns:
         ticket.settle()
         return Accepted(prompt_id, "m", self.clock.now(), ticket)
 
-    def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any) -> Any:
+    def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any, push: Any) -> Any:
         assert self.answer is not None
         return self.answer(response, message, principal)
 
-    async def submit(self, principal: str, event: Submitted, view: TaskView, request: Any) -> TaskView:
+    async def submit(self, principal: str, event: Submitted, view: TaskView, request: Any, push: Any) -> TaskView:
         self.commands.append(request)
         story = Story(self.feed, view.task_id, instance=view.instance, context_id=view.context_id)
         self.stories[view.task_id] = story

@@ -25,6 +25,13 @@ async def test_entries_are_numbered_in_the_order_in_which_they_came(store):
     assert list(await store.audit_after(3, 1)) == list(everything[3:4])
 
 
+async def test_an_entry_is_read_back_whole(store):
+    whole = AuditEntry(NOON, "token:a", "tcp", "push-create", "box", "ACCEPTED", "t", "p", "m", "config", "https://example.com")
+    await store.note(whole)
+
+    assert [record.entry for record in await store.audit_last(1)] == [whole]
+
+
 async def test_old_entries_go_and_their_numbers_are_not_used_again(store):
     for number in range(3):
         await store.note(entry(number))

@@ -8,8 +8,9 @@ import attrs
 import pytest
 
 from sandboxd.a2a.model import PushConfig
-from sandboxd.store.base import Conflict, DeadPush, PushEntry, TooManyPushes
-from tests.store.story import NOON, Story
+from sandboxd.store.base import Conflict, DeadPush, Entry, PushEntry, TooManyPushes
+from sandboxd.tasks.events import Answered
+from tests.store.story import NOON, Story, user_message
 
 CONFIG = PushConfig("https://example.com/", "c", "token", "Bearer", "credentials", "secret", frozenset({"status"}), "dialect")
 
@@ -93,8 +94,9 @@ async def test_a_dead_letter_is_passed_by_and_listed_until_its_task_goes(store):
         assert await store.bury_push(kept.number, letter)
     (found,) = await store.pushes("task-1")
     assert (found.cursor, found.is_given_up) == (2, True)
-    assert list(await store.dead_pushes()) == letters[::-1]
-    assert list(await store.dead_pushes(limit=1)) == letters[1:]
+    listed = list(await store.dead_pushes())
+    assert [attrs.evolve(one, number=0) for one in listed] == letters[::-1]
+    assert list(await store.dead_pushes(limit=1)) == listed[:1]
     await store.advance_push(kept.number, 2, got_through=True)
     assert (await store.pushes("task-1"))[0].is_given_up is False
 
@@ -113,3 +115,44 @@ async def test_a_dropped_config_is_gone(store):
     await store.drop_pushes([kept.number, 999])
 
     assert await store.pushes("task-1") == ()
+
+
+async def test_the_configs_of_principals_who_are_gone_go_with_them(store):
+    await Story(store).begin()
+    alice, bob, carol = [await put(store, entry(principal=name)) for name in ("alice", "bob", "carol")]
+
+    assert list(await store.drop_pushes_of({"alice", "carol", "nobody"})) == [alice, carol]
+    assert list(await store.pushes("task-1")) == [bob]
+    assert list(await store.drop_pushes_of(())) == []
+
+
+async def test_a_dead_letter_is_found_by_its_number_tried_again_and_forgotten(store):
+    await Story(store).begin()
+    kept = await put(store, entry(cursor=0))
+    letter = DeadPush("task-1", "c", "alice", "https://example.com/", 1, NOON, 12, "why")
+    await store.bury_push(kept.number, letter)
+    (dead,) = await store.dead_pushes()
+    later = NOON + timedelta(hours=1)
+
+    assert await store.dead_push(dead.number) == dead
+    await store.retry_dead(dead.number, at=later, why="again")
+    assert await store.dead_push(dead.number) == attrs.evolve(dead, at=later, tries=13, why="again")
+    await store.drop_dead(dead.number)
+    assert await store.dead_push(dead.number) is None
+    assert await store.dead_pushes() == ()
+
+
+async def test_a_config_that_comes_with_a_message_is_on_record_with_its_event_or_not_at_all(store):
+    story = Story(store)
+    await story.tell([attrs.evolve(story.submitted(), push=entry("first"))])
+    await story.tell([story.started()])
+    prompt_id = await story.ask()
+    answered = Entry(Answered(NOON, prompt_id, user_message("answer-1", "y"), "bob"), push=entry("second"))
+    await story.tell([answered])
+    with pytest.raises(Conflict):
+        await store.append([attrs.evolve(answered, push=entry("third"))], attrs.evolve(story.view, seq=5), after=4)
+
+    first, second = await store.pushes("task-1")
+    assert (first.config.id, first.cursor) == ("first", 0)
+    assert (second.config.id, second.cursor) == ("second", story.view.seq)
+    assert list(await store.live_pushes()) == [first, second]

@@ -1,0 +1,1 @@
+"""What is measured, one file a question; `rows` yields its lines of the table."""

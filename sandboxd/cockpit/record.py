@@ -1,0 +1,68 @@
+"""What does a cockpit know about one question, beside how it is decided?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from sandboxd.approvals.events import Decided
+from sandboxd.approvals.record import Approval
+from sandboxd.cockpit.audit import Links
+from sandboxd.cockpit.codec import Wire
+
+
+@attrs.frozen
+class Place:
+    """Where a question stands: the host by its configured name, and the task there."""
+
+    host: str
+    task_id: str
+    context_id: str
+
+
+@attrs.frozen
+class Record:
+    """One prompt: where it stands, its envelope as it came, what it belongs to, and its approval."""
+
+    number: int
+    place: Place
+    envelope: Mapping[str, Any]
+    links: Links
+    approval: Approval
+
+    @property
+    def prompt_id(self) -> str:
+        """The id that the asker gave it; unique on its host."""
+        return self.approval.question.prompt_id
+
+
+@attrs.frozen
+class Heard:
+    """An event is on disk, and what came of it. `asked`: how many questions its task has asked so far."""
+
+    record: Record
+    decided: Decided
+    asked: int = 0
+
+
+@attrs.frozen
+class Pending:
+    """One call that is to be made; done when an event was heard that names its `rev`."""
+
+    record: Record
+    rev: int
+    wire: Wire
+
+
+@attrs.frozen
+class Sighting:
+    """A task that asks what cannot be asked here: `observed` has no envelope, `malformed` one that must not be used."""
+
+    number: int
+    host: str
+    task_id: str
+    kind: str
+    text: str
+    why: str

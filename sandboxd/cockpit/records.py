@@ -1,0 +1,163 @@
+"""How does a cockpit keep its questions, so that a kill at any moment loses and doubles nothing?
+
+Every event is one transaction: the record is read, the reducer decides, and the record, the calls to be made, the news for
+people and the audit are written together; only then is anybody told. The clock is read inside the transaction, once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import trio
+
+from sandboxd.approvals.events import Event, Received, Restarted, Ticked
+from sandboxd.approvals.reducer import begin, decide
+from sandboxd.cockpit import audit, rows
+from sandboxd.cockpit.audit import Kept, Links
+from sandboxd.cockpit.codec import from_us
+from sandboxd.cockpit.record import Heard, Pending, Place, Record, Sighting
+from sandboxd.cockpit.schema import SCHEMA
+from sandboxd.db.database import Database, open_database
+
+T = TypeVar("T")
+
+DUE_AT_ONCE: Final = 100
+
+
+class Records:
+    """One cockpit's file, opened by `open_records`. Everything here can raise `DatabaseUnavailable`."""
+
+    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._clock = clock
+        self._changes = 0
+        self._changed = trio.Event()
+
+    async def receive(self, place: Place, envelope: Mapping[str, Any], event: Received, links: Links) -> Heard:
+        """A valid envelope of an input-required task, for the first time or again."""
+
+        def work(connection: sqlite3.Connection) -> Heard:
+            now = self._clock()
+            known = rows.find(connection, place.host, event.question.prompt_id)
+            if known is not None:
+                return self._decide(connection, known, event, now)
+            decided = begin(event, now)
+            record = rows.insert(connection, place, envelope, links, decided.approval)
+            rows.tell(connection, record, event, decided, now=now)
+            return Heard(record, decided, rows.asked(connection, place.host, place.task_id))
+
+        return await self._write(work)
+
+    async def hear(self, record: Record, event: Event, *, done: int | None = None) -> Heard:
+        """An event about that question, whatever has become of it since. `done`: the revision of the call that it ends."""
+
+        def work(connection: sqlite3.Connection) -> Heard:
+            return self._decide(connection, rows.by_number(connection, record.number), event, self._clock(), done)
+
+        return await self._write(work)
+
+    async def restart(self) -> int:
+        """What was under way when the process died is found out anew; how many questions there are."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            now, waiting = self._clock(), rows.unfinished(connection)
+            rows.drop_wires(connection)
+            for record in waiting:
+                self._decide(connection, record, Restarted(), now)
+            return len(waiting)
+
+        return await self._write(work)
+
+    async def tick(self) -> None:
+        """Do what it is time for."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            now = self._clock()
+            for record in rows.due(connection, now, DUE_AT_ONCE):
+                self._decide(connection, record, Ticked(), now)
+
+        await self._write(work)
+
+    async def next_due(self) -> datetime | None:
+        """When it is next time for something."""
+        next_us = await self._database.read(rows.next_due)
+        return None if next_us is None else from_us(next_us)
+
+    async def sight(self, place: Place, *, kind: str, digest: str, text: str, why: str) -> int:
+        """A task that asks what cannot be asked here; how many questions it has asked."""
+
+        def work(connection: sqlite3.Connection) -> int:
+            rows.sight(connection, place, kind=kind, digest=digest, text=text, why=why, now=self._clock())
+            return rows.asked(connection, place.host, place.task_id)
+
+        return await self._write(work)
+
+    async def pass_by(self, place: Place, digest: str = "") -> None:
+        """What was sighted at the task is over, but for what has that digest."""
+        await self._write(lambda connection: rows.pass_by(connection, place.host, place.task_id, digest, self._clock()))
+
+    async def find(self, host: str, prompt_id: str) -> Record | None:
+        """The question of that id on that host."""
+        return await self._database.read(lambda connection: rows.find(connection, host, prompt_id))
+
+    async def unfinished(self) -> Sequence[Record]:
+        """Every question that is not closed."""
+        return await self._database.read(rows.unfinished)
+
+    async def of_task(self, host: str, task_id: str) -> Sequence[Record]:
+        """The questions of a task that are not closed."""
+        return await self._database.read(lambda connection: rows.of_task(connection, host, task_id))
+
+    async def pending(self) -> Sequence[Pending]:
+        """The calls that are to be made."""
+        return await self._database.read(rows.pending)
+
+    async def sightings(self) -> Sequence[Sighting]:
+        """What stands there now and cannot be asked."""
+        return await self._database.read(rows.sightings)
+
+    async def audit_last(self, limit: int) -> Sequence[Kept]:
+        """The end of the audit."""
+        return await self._database.read(lambda connection: audit.last(connection, limit))
+
+    @property
+    def changes(self) -> int:
+        """Grows whenever something may have changed; for `wait_changed`."""
+        return self._changes
+
+    async def wait_changed(self, since: int) -> int:
+        """Return once `changes` is no longer `since`; what it is then."""
+        while self._changes == since:
+            await self._changed.wait()
+        return self._changes
+
+    async def close(self) -> None:
+        """Finish what was begun."""
+        await self._database.close()
+
+    @staticmethod
+    def _decide(connection: sqlite3.Connection, record: Record, event: Event, now: datetime, done: int | None = None) -> Heard:
+        decided = decide(record.approval, event, now)
+        return Heard(rows.keep(connection, record, event, decided, now=now, done=done), decided)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        result = await self._database.write(work)
+        self._changes += 1
+        self._changed.set()
+        self._changed = trio.Event()
+        return result
+
+
+@asynccontextmanager
+async def open_records(path: Path, clock: Callable[[], datetime]) -> AsyncIterator[Records]:
+    """The file's records for as long as the block runs; `DatabaseUnavailable` says why it cannot be opened."""
+    records = Records(await open_database(path, SCHEMA), clock)
+    try:
+        yield records
+    finally:
+        await records.close()

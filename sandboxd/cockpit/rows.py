@@ -1,0 +1,235 @@
+"""Which statements keep a cockpit's questions? (each within a transaction of the caller's)"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from sandboxd.approvals.events import (
+    Alert,
+    Ask,
+    Decided,
+    Deliver,
+    Effect,
+    Event,
+    Fence,
+    Inquire,
+    Mark,
+    Received,
+    Tell,
+    Voted,
+)
+from sandboxd.approvals.record import Approval
+from sandboxd.approvals.timing import next_wake
+from sandboxd.cockpit import audit
+from sandboxd.cockpit.audit import Entry, Links
+from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, to_us
+from sandboxd.cockpit.record import Pending, Place, Record, Sighting
+
+_RECORD: Final = "p.number, p.host, p.task_id, p.context_id, p.envelope, p.links, p.body"
+_UNSAID: Final = ("nothing", "repeated")  # nobody did anything, and nothing came of it
+_SAYS_SOMETHING: Final = ("counted", "decided")
+
+
+def find(connection: sqlite3.Connection, host: str, prompt_id: str) -> Record | None:
+    """The question of that id on that host."""
+    found = connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE host = ? AND prompt_id = ?", (host, prompt_id))  # noqa: S608 - constants
+    return next(map(_record, found), None)
+
+
+def by_number(connection: sqlite3.Connection, number: int) -> Record:
+    """The question of that number, which must be there."""
+    return _record(connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE number = ?", (number,)).fetchone())  # noqa: S608 - constants
+
+
+def unfinished(connection: sqlite3.Connection) -> Sequence[Record]:
+    """Every question that is not closed, in the order in which they came."""
+    rows = connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE phase <> 'closed' ORDER BY number")  # noqa: S608 - constants
+    return [_record(row) for row in rows]
+
+
+def of_task(connection: sqlite3.Connection, host: str, task_id: str) -> Sequence[Record]:
+    """Every question of a task that is not closed."""
+    where = "host = ? AND task_id = ? AND phase <> 'closed' ORDER BY number"
+    return [_record(row) for row in connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE {where}", (host, task_id))]  # noqa: S608 - constants
+
+
+def due(connection: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Record]:
+    """Questions for which it is time, the longest overdue first."""
+    where = "wake_at_us <= ? ORDER BY wake_at_us LIMIT ?"
+    return [_record(row) for row in connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE {where}", (to_us(now), limit))]  # noqa: S608 - constants
+
+
+def next_due(connection: sqlite3.Connection) -> int | None:
+    """When it is next time for something, in microseconds since 1970."""
+    found: int | None = connection.execute("SELECT min(wake_at_us) FROM prompts WHERE wake_at_us IS NOT NULL").fetchone()[0]
+    return found
+
+
+def asked(connection: sqlite3.Connection, host: str, task_id: str) -> int:
+    """How many questions a task has asked, also such as could not be asked here."""
+    (prompts,) = connection.execute("SELECT count(*) FROM prompts WHERE host = ? AND task_id = ?", (host, task_id)).fetchone()
+    (others,) = connection.execute("SELECT count(*) FROM sightings WHERE host = ? AND task_id = ?", (host, task_id)).fetchone()
+    return int(prompts) + int(others)
+
+
+def pending(connection: sqlite3.Connection) -> Sequence[Pending]:
+    """Every call that is to be made."""
+    rows = connection.execute(
+        f"SELECT w.rev, w.kind, w.body, {_RECORD} FROM wires w JOIN prompts p ON p.number = w.prompt ORDER BY p.number"  # noqa: S608 - constants
+    )
+    return [Pending(_record(row[3:]), row[0], decode_wire(row[1], row[2])) for row in rows]
+
+
+def insert(connection: sqlite3.Connection, place: Place, envelope: Any, links: Links, approval: Approval) -> Record:
+    """A question that was never seen before."""
+    cursor = connection.execute(
+        "INSERT INTO prompts (host, prompt_id, task_id, context_id, envelope, links, rev, status, phase, step, asked_at_us,"
+        " wake_at_us, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(place.host, approval.question.prompt_id, place.task_id, place.context_id),
+            *(json.dumps(envelope, separators=(",", ":")), json.dumps(attrs.asdict(links))),
+            *(approval.rev, approval.status, approval.phase, approval.step, to_us(approval.received_at)),
+            *(_wake_us(approval), encode(approval)),
+        ),
+    )
+    return Record(int(cursor.lastrowid or 0), place, envelope, links, approval)
+
+
+def keep(
+    connection: sqlite3.Connection, record: Record, event: Event, decided: Decided, *, now: datetime, done: int | None
+) -> Record:
+    """Everything that one decision changes: the record, the calls, the news, the audit.
+
+    `done`: the revision of the call whose outcome the event is.
+    """
+    after = attrs.evolve(record, approval=decided.approval)
+    if decided.approval != record.approval:
+        connection.execute(
+            "UPDATE prompts SET rev = ?, status = ?, phase = ?, step = ?, wake_at_us = ?, body = ? WHERE number = ?",
+            (
+                *(after.approval.rev, after.approval.status, after.approval.phase, after.approval.step),
+                *(_wake_us(after.approval), encode(after.approval), record.number),
+            ),
+        )
+    tell(connection, after, event, decided, now=now, done=done)
+    return after
+
+
+def tell(
+    connection: sqlite3.Connection, record: Record, event: Event, decided: Decided, *, now: datetime, done: int | None = None
+) -> None:
+    """The calls, the news and the audit of a decision."""
+    connection.execute(
+        "DELETE FROM wires WHERE prompt = ? AND (rev = ? OR ?)", (record.number, done, decided.approval.phase == "closed")
+    )
+    for effect in decided.effects:
+        if isinstance(effect, Deliver | Inquire | Fence):
+            _set_wire(connection, record, effect)
+        else:
+            _add_news(connection, record, effect, now)
+    for mark in decided.marks:
+        if mark.outcome not in _UNSAID or _is_an_attempt(event):
+            audit.append(connection, _entry(record, event, mark, now))
+
+
+def drop_wires(connection: sqlite3.Connection) -> None:
+    """Forget every call: whether one was made before a crash is not known, so each question says anew what it needs."""
+    connection.execute("DELETE FROM wires")
+
+
+def sight(connection: sqlite3.Connection, place: Place, *, kind: str, digest: str, text: str, why: str, now: datetime) -> None:
+    """A task that asks what cannot be asked here."""
+    added = connection.execute(
+        "INSERT INTO sightings (host, task_id, digest, kind, at_us, text, why) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (host, task_id, digest) DO UPDATE SET gone_at_us = NULL WHERE gone_at_us IS NOT NULL",
+        (place.host, place.task_id, digest, kind, to_us(now), text, why),
+    ).rowcount
+    if added:
+        seen = Entry(
+            now, place.host, None, place.task_id, place.context_id, "seen", kind, why=why, links=Links(sandbox=place.host)
+        )
+        audit.append(connection, seen)
+
+
+def pass_by(connection: sqlite3.Connection, host: str, task_id: str, digest: str, now: datetime) -> None:
+    """The task no longer asks what was sighted, but for what has that digest."""
+    connection.execute(
+        "UPDATE sightings SET gone_at_us = ? WHERE host = ? AND task_id = ? AND digest <> ? AND gone_at_us IS NULL",
+        (to_us(now), host, task_id, digest),
+    )
+
+
+def sightings(connection: sqlite3.Connection) -> Sequence[Sighting]:
+    """What stands there now and cannot be asked."""
+    rows = connection.execute(
+        "SELECT number, host, task_id, kind, text, why FROM sightings WHERE gone_at_us IS NULL ORDER BY number"
+    )
+    return [Sighting(*row) for row in rows]
+
+
+def _set_wire(connection: sqlite3.Connection, record: Record, wire: Wire) -> None:
+    kind, body = encode_wire(wire)
+    connection.execute(
+        "INSERT INTO wires (prompt, rev, kind, body) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (prompt) DO UPDATE SET rev = excluded.rev, kind = excluded.kind, body = excluded.body",
+        (record.number, record.approval.rev, kind, body),
+    )
+
+
+def _add_news(connection: sqlite3.Connection, record: Record, effect: Effect, now: datetime) -> None:
+    match effect:
+        case Ask():
+            news = ("asked", "", "")
+        case Tell(what=what, route=route):
+            news = (what, route, "")
+        case Alert(why=why):
+            news = ("alert", "", why)
+        case _:  # the calls went the other way
+            return
+    connection.execute(
+        "INSERT INTO news (prompt, rev, at_us, what, route, why) VALUES (?, ?, ?, ?, ?, ?)",
+        (record.number, record.approval.rev, to_us(now), *news),
+    )
+
+
+def _is_an_attempt(event: Event) -> bool:
+    return hasattr(event, "principal") or (hasattr(event, "message_id") and type(event).__name__ != "Learnt")
+
+
+def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
+    approval, principal, payload = record.approval, getattr(event, "principal", None), None
+    if isinstance(event, Voted) and mark.outcome in _SAYS_SOMETHING and approval.terms.payload_class == "public":
+        payload = json.loads(event.payload.body) if event.payload.body and not event.payload.is_secret else None
+    return Entry(
+        at=now,
+        host=record.place.host,
+        prompt_id=record.prompt_id,
+        task_id=record.place.task_id,
+        context_id=record.place.context_id,
+        event=type(event).__name__.lower(),
+        outcome=mark.outcome,
+        principal=None if principal is None else principal.name,
+        channel=getattr(event, "channel", None),
+        why=mark.why,
+        rev=approval.rev,
+        took_ms=None if isinstance(event, Received) else int((now - approval.received_at).total_seconds() * 1000),
+        payload_class=approval.terms.payload_class if isinstance(event, Voted) else None,
+        payload=payload,
+        links=record.links,
+    )
+
+
+def _wake_us(approval: Approval) -> int | None:
+    wake = next_wake(approval)
+    return None if wake is None else to_us(wake)
+
+
+def _record(row: Sequence[Any]) -> Record:  # the table is STRICT, so each column has its type
+    number, host, task_id, context_id, envelope, links, body = row
+    return Record(number, Place(host, task_id, context_id), json.loads(envelope), Links(**json.loads(links)), decode(body))

@@ -1,0 +1,38 @@
+"""Does what an older version kept stand, after an upgrade, where it stood?"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from sandboxd.store.base import AuditEntry
+from sandboxd.store.schema import SCHEMA
+from sandboxd.store.sqlite import open_store
+from tests.store.story import NOON
+
+BEFORE_PUSHES = 4  # migrations that the audit record had before it knew of push notifications
+
+
+async def test_the_audit_record_keeps_its_rows_its_numbers_and_its_trigger(path):
+    path.parent.mkdir(mode=0o700)
+    with sqlite3.connect(path) as old:
+        for script in SCHEMA.migrations[:BEFORE_PUSHES]:
+            old.executescript(script)
+        old.execute(f"PRAGMA application_id = {SCHEMA.application_id}")
+        old.execute(f"PRAGMA user_version = {BEFORE_PUSHES}")
+        old.executemany(
+            "INSERT INTO audit (at_us, principal, door, action, instance, outcome) VALUES (?, 'p', 'tcp', ?, 'box', 'X')",
+            [(1, "send"), (2, "answer"), (3, "cancel")],
+        )
+        old.execute("DELETE FROM audit WHERE number = 3")  # retention: the number was used all the same
+    old.close()
+
+    async with open_store(path) as store:
+        await store.note(AuditEntry(NOON, "p", "tcp", "push-create", "box", "ACCEPTED", "t", None, None, "c", "https://e.test"))
+        found = await store.audit_after(0, 10)
+
+    assert [(record.number, record.entry.action) for record in found] == [(1, "send"), (2, "answer"), (4, "push-create")]
+    with sqlite3.connect(path) as database, pytest.raises(sqlite3.IntegrityError, match="never changed"):
+        database.execute("UPDATE audit SET principal = 'q'")
+    database.close()
