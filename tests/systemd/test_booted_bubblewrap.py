@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_only_the_drop_in_lets_bubblewrap_work(make_machine: Callable[[], Machin
         pytest.skip("NOT TESTED HERE: bubblewrap in the unit: there is no bwrap on this machine")
     unit = Unit(make_machine())
     unit.up("--bubblewrap")
-    steps = [["shell", WRAPPED], ["sleep", 3000]]
+    steps: list[list[Any]] = [["shell", WRAPPED], ["sleep", 3000]]
 
     with_it = output_of(unit.run(steps))
     unit.machine.run("sandboxd", "install-units", "--no-bubblewrap")
