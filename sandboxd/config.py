@@ -20,7 +20,9 @@ import attrs
 from sandboxd.config_doors import NAME, Listen, read_listen, read_path, read_tokens, resolve
 from sandboxd.config_push import LOOPBACK, Push, push_json, read_push
 from sandboxd.errors import LoadError, Problem
+from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.exec_text import shown
+from sandboxd.policy.model import Isolation
 from sandboxd.policy.table import Table, parse_toml, spell_duration, spell_size
 
 CardForm = Literal["merged", "strict"]
@@ -71,6 +73,15 @@ class Retention:
     audit_days: int = 365
 
 
+@attrs.frozen
+class IsolationSettings:
+    """The level that every task gets at least; what tasks may read of this host besides the system; where bubblewrap is."""
+
+    level: Isolation = "none"
+    read: tuple[Path, ...] = ()
+    bubblewrap: Path = Path("/usr/bin/bwrap")
+
+
 TckProfile = Literal["full", "caps-off", "required-extension"]
 TCK_PROFILES: Final[tuple[TckProfile, ...]] = get_args(TckProfile)
 
@@ -91,7 +102,7 @@ class Config:
     retention: Retention = Retention()
     push: Push = attrs.field(factory=Push)
     card: CardForm = "merged"
-    isolation: Literal["none"] = "none"
+    isolation: IsolationSettings = IsolationSettings()
     public_url: str | None = None
     tck: TckProfile | None = None
     source: Path | None = attrs.field(default=None, eq=False)
@@ -139,7 +150,7 @@ def parse_config(path: Path, text: str) -> Config:
         retention=_read_retention(top.table("retention")),
         push=read_push(top.table("push")),
         card=cast("CardForm", top.word("card", CARD_FORMS, "merged")),
-        isolation=_read_isolation(top.table("isolation")),
+        isolation=_read_isolation(top.table("isolation"), folder),
         public_url=_read_public_url(top),
         tck=_read_tck(top.table("tck")),
         source=path,
@@ -237,12 +248,16 @@ def _shorter(days: int, other_days: int) -> int:
     return min(days or _DAYS_MAX + 1, other_days or _DAYS_MAX + 1) % (_DAYS_MAX + 1)  # 0 is for ever
 
 
-def _read_isolation(table: Table) -> Literal["none"]:
-    if table.text("level", "none") != "none":
-        why = "is not kept by this version, which knows only `none`: commands run with the rights of the daemon's user"
-        table.problem("level", f"{shown(str(table.values['level']))} {why}")
+def _read_isolation(table: Table, folder: Path) -> IsolationSettings:
+    standard = IsolationSettings()
+    level = cast("Isolation", table.word("level", LEVELS, standard.level))
+    read = tuple(resolve(table, "read", folder, name) for name in table.texts("read"))
+    for path in read:
+        if os.path.normpath(path) in ("/", "//", "/proc", "/dev", "/etc"):
+            table.problem("read", f"{shown(str(path))} is more than a task may see: name the folder in it that is needed")
+    settings = IsolationSettings(level, read, read_path(table, "bubblewrap", folder, str(standard.bubblewrap)))
     table.close()
-    return "none"
+    return settings
 
 
 def _read_tck(table: Table) -> TckProfile | None:
@@ -326,7 +341,11 @@ def to_json(config: Config) -> dict[str, Any]:
         },
         "retention": attrs.asdict(config.retention),
         "push": push_json(config.push),
-        "isolation": {"level": config.isolation},
+        "isolation": {
+            "level": config.isolation.level,
+            "read": [str(path) for path in config.isolation.read],
+            "bubblewrap": str(config.isolation.bubblewrap),
+        },
         "tck": {"profile": config.tck or "off"},
     }
     return _without_none(known)

@@ -45,9 +45,11 @@ from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.operations.outbox import Outbox
+from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
 from sandboxd.reload import Reloader, card_limits, tokens_of
+from sandboxd.runner import linux
 from sandboxd.runner.client import SpawnerUnavailable, open_spawner
 from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.evaluate import misuse
@@ -114,7 +116,7 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
         # After the sweep: what is told to have ended must not be running still.
         if found := await recover(feed, clock.now(), lambda: str(uuid.uuid4())):
             _log.warning("resolved tasks that a dead daemon left", tasks=found)
-        adapters = await spawner.adapters()
+        adapters, levels = await spawner.adapters(), spawner.levels
         judge = await stack.enter_async_context(open_judge())
         if any(policy.prompts.schema is not None for policy in policies):
             judge.warm_nowait()
@@ -129,7 +131,9 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
             stop_grace_s=config.limits.stop_grace_s,
         )
         instances = {
-            instance.id: Instance(instance.id, instance.shown, adapters.get(instance.id, ()), config.isolation)
+            instance.id: Instance(
+                instance.id, instance.shown, adapters.get(instance.id, ()), config.isolation.level, levels.get(instance.id, {})
+            )
             for instance in config.instances
         }
         try:
@@ -167,6 +171,7 @@ def main(config_path: Path | None = None) -> int:
         config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
         trio.run(_serve, config, manager, delegation.settle() if manager.is_unit else None)
     except BaseException as error:
@@ -218,10 +223,11 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None
                     nursery.start_soon(stack.enter_context(couriers(config, gate, manager.sockets)), link)
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
+                _warn_of_isolation(host)
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
-                    isolation=config.isolation,
+                    isolation=config.isolation.level,
                     cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
                 )
                 if manager.is_unit:
@@ -236,6 +242,16 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None
                     raise SpawnerDied("cannot go on: the spawner died, and every run with it")
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
+
+
+def _warn_of_isolation(host: Host) -> None:
+    """What an operator must not learn from an accident: what runs unconfined, and what cannot run here at all."""
+    for instance in host.instances.values():
+        for adapter, level in instance.levels.items():
+            if level == "none":
+                _log.warning("runs WITHOUT ISOLATION, with all rights of this user", instance=instance.id, adapter=adapter)
+            elif level not in LEVELS:
+                _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
 
 
 def _state(host: Host) -> str:

@@ -30,6 +30,7 @@ from sandboxd.a2a.extensions import (
 from sandboxd.a2a.jsontext import canonical_json
 
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # preferred first
+UNCONFINED: Final = "It runs WITHOUT ISOLATION, with all rights of the daemon's user."
 OWN_03: Final = "/0.3"  # below an instance's base URL: A2A 0.3 over HTTP+JSON, whatever else is said
 
 
@@ -37,7 +38,7 @@ OWN_03: Final = "/0.3"  # below an instance's base URL: A2A 0.3 over HTTP+JSON, 
 class CardFacts:
     """What differs between cards. `url` is the instance's base URL; `commands` the (adapter, mode) pairs that are allowed.
 
-    `host`: what an extended card tells beyond the public one.
+    `unconfined`: the adapters whose commands run without isolation. `host`: what an extended card tells beyond the public one.
     """
 
     instance: str
@@ -53,6 +54,7 @@ class CardFacts:
     output_modes: tuple[str, ...] = ("text/plain",)
     needs_certificate: bool = False
     is_merged: bool = False
+    unconfined: frozenset[str] = frozenset()
     host: Mapping[str, Any] | None = None
 
 
@@ -76,7 +78,7 @@ def agent_card(facts: CardFacts) -> dict[str, Any]:
         },
         "defaultInputModes": list(facts.input_modes),
         "defaultOutputModes": list(facts.output_modes),
-        "skills": _skills(facts.commands),
+        "skills": _skills(facts.commands, facts.unconfined),
     }
     if facts.host is not None:
         card["capabilities"]["extensions"].append(_host_facts(facts.host))
@@ -160,7 +162,7 @@ def _required(uris: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{"uri": uri, "description": why, "required": True} for uri in uris]
 
 
-def _skills(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
+def _skills(commands: tuple[tuple[str, str], ...], unconfined: frozenset[str]) -> list[dict[str, Any]]:
     echo = {
         "id": "echo",
         "name": "Echo",
@@ -171,7 +173,8 @@ def _skills(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
         {
             "id": f"{adapter}.{mode}",
             "name": f"{adapter} {mode}",
-            "description": f"Runs the `{adapter}` adapter command in `{mode}` mode; may ask a person.",
+            "description": f"Runs the `{adapter}` adapter command in `{mode}` mode; may ask a person."
+            + (f" {UNCONFINED}" if adapter in unconfined else ""),
             "tags": ["adapter-command", mode],
         }
         for adapter, mode in commands

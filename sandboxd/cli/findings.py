@@ -19,7 +19,9 @@ from sandboxd.detect.load import Pack, load_pack
 from sandboxd.detect.load import check_examples as check_pack_examples
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.load import check_examples, check_together, load_policy
-from sandboxd.policy.model import Policy
+from sandboxd.policy.model import CheckedPath, Policy
+from sandboxd.policy.paths import join
+from sandboxd.runner import paths
 from sandboxd.schemas.evaluate import misuse
 
 
@@ -136,8 +138,28 @@ def _of_instance(config: Config, instance: Instance, detectors: Mapping[str, Pac
     problems += check_together(policies)
     missing = sorted({policy.program for policy in policies} - config.programs.keys())
     problems += [Problem("policies", f"`[programs]` does not say where `{name}` is, so it cannot run") for name in missing]
+    pinned = [_of_pin(instance, policy) for policy in policies if policy.runner and "runner" in policy.pins]
     note = f"root {instance.root}" + ("" if instance.policies else "; no policy: nothing may run here")
-    return [Finding("instance", instance.id, tuple(problems), note), *[finding for finding, _ in results]]
+    return [Finding("instance", instance.id, tuple(problems), note), *[finding for finding, _ in results], *pinned]
+
+
+def _of_pin(instance: Instance, policy: Policy) -> Finding:
+    """Whether the runner that stands in the workspace now is one that the policy pins."""
+    assert policy.runner is not None  # the caller has looked
+    checked = CheckedPath("runner", join(policy.cwd, policy.runner), "file", policy.pins["runner"])
+    name = f"{checked.path} of {instance.id}"
+    try:
+        root_fd = paths.open_root(str(instance.root))
+    except OSError:
+        return Finding("pin", name, (Problem("pin.runner", "cannot be compared: the instance's root cannot be opened"),))
+    try:
+        opened = paths.open_all(root_fd, policy.cwd, [checked])
+    finally:
+        os.close(root_fd)
+    if isinstance(opened, paths.Opened):
+        os.close(opened.folder_fd)
+        return Finding("pin", name, note=f"{opened.digests['runner'][:19]}… as {policy.name} pins it")
+    return Finding("pin", name, tuple(Problem(f"pin.{problem.field}", problem.reason) for problem in opened))
 
 
 def _program(path: str) -> tuple[Problem, ...]:

@@ -68,6 +68,7 @@ def plan_lines(plan: LaunchPlan, setting: Setting) -> list[str]:
         f"files {size(limits.file_bytes)}" if limits.file_bytes is not None else "",
         f"memory {size(limits.memory_bytes)}" if limits.memory_bytes is not None else "",
         f"{limits.processes} processes" if limits.processes is not None else "",
+        f"{limits.cpu_percent} % of a processor" if limits.cpu_percent is not None else "",
     ]
     asks = (
         f"input text-line, questions answered {setting.answered_by}"
@@ -84,7 +85,7 @@ def plan_lines(plan: LaunchPlan, setting: Setting) -> list[str]:
         *_field("program", plan.program),
         *_field("in", os.path.normpath(setting.root / plan.cwd)),
         *_field("isolation", _isolation(plan)),
-        *[line for note in plan.isolation_notes for line in _field("", f"not kept: {note}")],
+        *[line for note in plan.isolation_notes for line in _field("", f"note: {note}")],
         *_environment(dict(plan.env), dropped),
         *_field("limits", ", ".join(bound for bound in bounds if bound)),
         *_field("", asks),
@@ -122,6 +123,9 @@ def plan_json(plan: LaunchPlan, setting: Setting) -> dict[str, Any]:
         "terminal": plan.terminal,
         "isolation": plan.isolation,
         "isolation_notes": list(plan.isolation_notes),
+        "network": plan.network,
+        "writable": list(plan.writable),
+        "tmp_bytes": plan.tmp_bytes,
     }
 
 
@@ -143,7 +147,11 @@ def _field(name: str, value: str) -> list[str]:
 
 
 def _isolation(plan: LaunchPlan) -> str:
-    return "none: it runs with your own rights" if plan.isolation == "none" else plan.isolation
+    """The level that is kept, in so many words; whoever runs the engine in the foreground is its user."""
+    if plan.isolation == "none":
+        return "NONE: it runs with your own rights"
+    reach = f"writes {', '.join(plan.writable) or 'nothing'} and a /tmp of {size(plan.tmp_bytes)}"
+    return f"{plan.isolation}: {reach}, {'uses the network' if plan.network else 'no network'}"
 
 
 def _environment(env: dict[str, str], dropped: int) -> list[str]:

@@ -20,6 +20,8 @@ from sandboxd.cli.groups import Group
 from sandboxd.cli.options import json_option
 from sandboxd.cli.output import OutputPrinter, TextStreams
 
+NO_ISOLATION = "with all rights of the daemon's user"
+_STYLES = STATE_STYLES | {"none": "red"}  # the level of isolation
 STATES = ("submitted", "working", "input-required", "completed", "failed", "canceled", "rejected")
 
 
@@ -36,7 +38,7 @@ def tasks() -> None:
 def list_(state: str | None, limit: int, as_json: bool, reach: Reach) -> None:
     """List tasks, the newest change first.
 
-    Columns in a pipe: id, state, age, adapter, mode, what it says.
+    Columns in a pipe: id, state, age, adapter, mode, isolation, what it says.
     """
     console, now = Console.of_process(), datetime.now(UTC)
     with reach.daemon() as daemon:
@@ -54,11 +56,12 @@ def list_(state: str | None, limit: int, as_json: bool, reach: Reach) -> None:
             ago(now, task.since),
             str(task.run.get("adapter", "")),
             str(task.run.get("mode", "")),
+            str(task.run.get("isolation", "")),
             task.summary,
         ]
         for task in found
     ]
-    console.table(("id", "state", "changed", "adapter", "mode", "says"), rows, styles=STATE_STYLES)
+    console.table(("id", "state", "changed", "adapter", "mode", "isolation", "says"), rows, styles=_STYLES)
 
 
 @tasks.command()
@@ -99,7 +102,8 @@ def described(task: TaskFacts, now: datetime) -> list[tuple[str, str]]:
         ("answer by", f"{deadline:%H:%M:%S}, {left(now, deadline)} left" if deadline else ""),
         ("artifacts", ", ".join(it.artifact_id + (f" ({it.cut} bytes cut)" if it.cut else "") for it in task.artifacts)),
     ]
-    lines += [(str(key), _plain(value)) for key, value in sorted(task.run.items())]
+    run = dict(task.run) | ({"isolation": f"NONE: {NO_ISOLATION}"} if task.run.get("isolation") == "none" else {})
+    lines += [(str(key), _plain(value)) for key, value in sorted(run.items())]
     return [(name, value) for name, value in lines if value]
 
 

@@ -52,6 +52,7 @@ class Cards:
         told = {
             "isolation": found.isolation,
             "workspace": found.shown,
+            "levels": dict(found.levels),
             "adapters": [{"adapter": adapter, "modes": list(modes)} for adapter, modes in found.adapters],
             "limits": dict(self.limits),
         }
@@ -76,6 +77,9 @@ class Cards:
             extended_card=promised.extended_card,
             required_extensions=promised.required_extensions,
             is_merged=self.is_merged,
+            unconfined=frozenset(
+                adapter for adapter, _ in found.adapters if found.levels.get(adapter, found.isolation) == "none"
+            ),
             host=told,
             output_modes=MEDIA_TYPES,
         )

@@ -263,4 +263,4 @@ def _facts(process: Process) -> Mapping[str, Any]:
         "terminal": plan.terminal,
         "timeout_s": plan.limits.timeout_s,
         "digests": dict(process.digests),
-    }
+    } | ({"isolation_notes": list(plan.isolation_notes)} if plan.isolation_notes else {})

@@ -241,7 +241,7 @@ class Supervisor:
         self._runs[task_id] = run
         if early := self._early.get(task_id):
             run.end_nowait(early)
-        _log.info("started", task=task_id, pid=process.pid, adapter=plan.adapter, mode=plan.mode)
+        _log.info("started", task=task_id, pid=process.pid, adapter=plan.adapter, mode=plan.mode, isolation=plan.isolation)
         await run.live()
 
     async def _fail(self, task_id: str) -> None:

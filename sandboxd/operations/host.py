@@ -21,12 +21,17 @@ from sandboxd.tasks.view import TaskView
 
 @attrs.frozen
 class Instance:
-    """A configured workspace; `adapters` is what its active policies allow: (adapter, modes), empty when nothing."""
+    """A configured workspace; `adapters` is what its active policies allow: (adapter, modes), empty when nothing.
+
+    `isolation` is the level that every task there gets at least, `levels` for each adapter the one that this host keeps for it,
+    or why it keeps none.
+    """
 
     id: str
     shown: str
     adapters: tuple[tuple[str, tuple[str, ...]], ...]
     isolation: str
+    levels: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -94,7 +99,8 @@ class Host:
     def allow(self, adapters: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]) -> None:
         """Tell from now on that these are each instance's adapters: its policies have changed."""
         for name, instance in self.instances.items():
-            self.instances[name] = attrs.evolve(instance, adapters=adapters.get(name, ()))
+            levels = self.spawner.levels.get(name, {})
+            self.instances[name] = attrs.evolve(instance, adapters=adapters.get(name, ()), levels=levels)
 
     def instance(self, instance_id: str) -> Instance:
         """The instance, or `InstanceNotFound`. Only for what everybody may know of it: operations `enter`."""

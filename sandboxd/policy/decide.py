@@ -30,7 +30,7 @@ from sandboxd.policy.model import (
 from sandboxd.policy.paths import is_below, join, not_plain
 from sandboxd.policy.table import listed
 
-# Weakest first: a policy that asks for a level is kept by that one and by every later one.
+# Weakest first.
 LEVELS: Final[tuple[Isolation, ...]] = ("none", "standard", "strict")
 
 
@@ -39,7 +39,8 @@ class Subject:
     """Whom the decision is for: the task, its instance, and what this host offers.
 
     `root_shown` is the name of the instance's root for clients, `root_real` its real path. `programs` are the config's
-    `[programs]`. `isolation` is the level that the host keeps.
+    `[programs]`. `isolation` is the level that the config asks for: a policy can ask for a stronger
+    one, never for a weaker.
     """
 
     instance: str
@@ -69,10 +70,10 @@ def decide(policies: Sequence[Policy], command: AdapterCommand, subject: Subject
         *folder_reasons,
         *_check_timeout(timeout_s, policy.timeout_max_s),
         *program_reasons,
-        *_check_level(policy, subject.isolation),
     ]
     if reasons:
         return Denied(tuple(reasons))
+    level = max(subject.isolation, policy.isolation.level or "none", key=LEVELS.index)
     plan = LaunchPlan(
         adapter=policy.adapter,
         mode=command.mode,
@@ -84,10 +85,13 @@ def decide(policies: Sequence[Policy], command: AdapterCommand, subject: Subject
         limits=attrs.evolve(policy.limits, timeout_s=timeout_s),
         prompts=policy.prompts,
         terminal=command.text_line or policy.terminal == "always",
-        isolation=subject.isolation,
+        isolation=level,
         policy=policy.name,
         policy_digest=policy.digest,
-        isolation_notes=_isolation_notes(policy, subject.isolation),
+        isolation_notes=_isolation_notes(policy, level),
+        network=policy.isolation.network is True,
+        writable=policy.isolation.writable or (),
+        tmp_bytes=policy.isolation.tmp_bytes,
     )
     if unfit_reasons := _check_exec(plan):
         return Denied(unfit_reasons)
@@ -176,13 +180,6 @@ def _check_timeout(timeout_s: int, most_s: int) -> list[Problem]:
     return [Problem("timeout_seconds", f"{timeout_s} is not within the policy's 1 to {most_s}", "timeout")]
 
 
-def _check_level(policy: Policy, level: Isolation) -> list[Problem]:
-    least = policy.isolation.level
-    if least is None or LEVELS.index(level) >= LEVELS.index(least):
-        return []
-    return [Problem("isolation", f"the policy asks for at least `{least}`, this host keeps `{level}`", "isolation")]
-
-
 def _isolation_notes(policy: Policy, level: Isolation) -> tuple[str, ...]:
     if level != "none":
         return ()
@@ -211,9 +208,9 @@ def _environment(policy: Policy, values: Mapping[str, str], command: AdapterComm
 def _checked_paths(policy: Policy, values: Mapping[str, str], folder: str) -> tuple[CheckedPath, ...]:
     paths = [CheckedPath("working_dir", folder, "directory")]
     if policy.runner is not None:
-        paths.append(CheckedPath("runner", join(folder, policy.runner), "file"))
+        paths.append(CheckedPath("runner", join(folder, policy.runner), "file", policy.pins.get("runner", ())))
     paths += [
-        CheckedPath(name, join(folder, values[name]), "file")
+        CheckedPath(name, join(folder, values[name]), "file", policy.pins.get(name, ()))
         for name, hole in policy.holes.items()
         if isinstance(hole, PathUnder)
     ]

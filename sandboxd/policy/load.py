@@ -17,6 +17,7 @@ from sandboxd.policy.adapter import MESSAGE_VARIABLE, MODES, TIMEOUT_DEFAULT_S, 
 from sandboxd.policy.decide import LEVELS, Subject, decide
 from sandboxd.policy.exec_text import shown, unfit
 from sandboxd.policy.model import (
+    TMP_BYTES,
     Denied,
     Example,
     Hole,
@@ -63,6 +64,7 @@ def load_policy(source: str, text: str, digest: str) -> Policy:
     limits, timeout_max_s = _read_limits(top.table("limits"))
     prompts = _read_prompts(top.table("prompts"))
     isolation = _read_isolation(top.table("isolation"))
+    pins = _read_pins(top.table("pin"), runner, holes)
     examples = tuple(_read_example(table, holes) for table in top.tables("example"))
     top.close()
     if problems:
@@ -85,6 +87,7 @@ def load_policy(source: str, text: str, digest: str) -> Policy:
         prompts=prompts,
         isolation=isolation,
         examples=examples,
+        pins=pins,
     )
 
 
@@ -121,7 +124,7 @@ def _check_example(policy: Policy, example: Example) -> str | None:
         timeout_s=example.timeout_s,
     )
     programs = {policy.program: "/usr/bin/true"}  # whether the host has it is the config's business, not the example's
-    subject = Subject("example", "example", "example", "", _TRIAL_ROOT, _TRIAL_ROOT, programs, LEVELS[-1])
+    subject = Subject("example", "example", "example", "", _TRIAL_ROOT, _TRIAL_ROOT, programs, LEVELS[0])
     decision = decide([policy], command, subject)
     reasons = decision.reasons if isinstance(decision, Denied) else ()
     told = "; ".join(f"{reason} ({reason.field}: {reason.keyword})" for reason in reasons)
@@ -278,6 +281,7 @@ def _read_limits(table: Table) -> tuple[Limits, int]:
         open_files=table.number("open-files", standard.open_files, least=16, most=1_048_576),
         memory_bytes=table.size("memory", 1, least_bytes=1024**2) if table.has("memory") else standard.memory_bytes,
         processes=table.number("processes", 1, most=4_194_304) if table.has("processes") else standard.processes,
+        cpu_percent=table.number("cpu-percent", 1, most=100_000) if table.has("cpu-percent") else standard.cpu_percent,
     )
     table.close()
     return limits, most_s
@@ -328,8 +332,23 @@ def _read_isolation(table: Table) -> IsolationRules:
     for folder in writable or ():
         if folder != "." and (why := not_plain(folder)):
             table.problem("writable", f"the folder {shown(folder)} {why}")
+    tmp_bytes = table.size("tmp", TMP_BYTES, least_bytes=4096)
     table.close()
-    return IsolationRules(level, network, writable)
+    return IsolationRules(level, network, writable, tmp_bytes)
+
+
+def _read_pins(table: Table, runner: str | None, holes: Mapping[str, Hole]) -> dict[str, tuple[str, ...]]:
+    """Digests for the runner, and for holes that take a file."""
+    files = [name for name, hole in holes.items() if isinstance(hole, PathUnder)]
+    pins = {name: table.texts(name, required=True) for name in ("runner", *files) if table.has(name)}
+    for name, digests in pins.items():
+        for digest in digests:
+            if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+                table.problem(name, f"{shown(digest)} is no digest: `sha256:` and 64 digits, as `sha256sum` prints them")
+    if "runner" in pins and runner is None:
+        table.problem("runner", "pins nothing: the command has no runner, which `[command] runner` would name")
+    table.close()
+    return pins
 
 
 def _read_example(table: Table, holes: Mapping[str, Hole]) -> Example:

@@ -6,7 +6,7 @@ Values only: `load` makes a `Policy` from TOML text, `decide` makes a `Decision`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -21,17 +21,19 @@ Secrets = Literal["wait", "fail", "relay"]
 class CheckedPath:
     """A path below the instance's root that the spawner opens race-free before anything starts.
 
-    `hole`: what it is called in reasons (`runner`, `request`, `working_dir`). `kind`: what it must be.
+    `hole`: what it is called in reasons (`runner`, `request`, `working_dir`). `kind`: what it must be. `pins`: the digests
+    (`sha256:…`) that the policy takes for its bytes; none: any.
     """
 
     hole: str
     path: str
     kind: Literal["file", "directory"]
+    pins: tuple[str, ...] = ()
 
 
 @attrs.frozen
 class Limits:
-    """Bounds of one run. Sizes in bytes; `memory` and `processes` None: not set by the policy."""
+    """Bounds of one run. Sizes in bytes, `cpu_percent` of one processor; None: not set by the policy."""
 
     timeout_s: int = 300
     output_bytes: int = 16 * 1024 * 1024
@@ -39,6 +41,7 @@ class Limits:
     open_files: int = 1024
     memory_bytes: int | None = None
     processes: int | None = None
+    cpu_percent: int | None = None
 
 
 @attrs.frozen
@@ -101,13 +104,21 @@ class PathUnder:
 Hole = OneOf | PathUnder
 
 
+TMP_BYTES: Final = 64 * 1024 * 1024
+
+
 @attrs.frozen
 class IsolationRules:
-    """What the policy asks of the sandbox: a least level, and promises that level `none` cannot keep."""
+    """What the policy asks of the sandbox: a least level (None: what the config says), and what the run may reach.
+
+    `network` None and `writable` None: nothing, at every level but `none`, which keeps neither. `writable`: folders relative to
+    the instance's root. `tmp_bytes`: the size of the run's own /tmp.
+    """
 
     level: Isolation | None = None
     network: bool | None = None
     writable: tuple[str, ...] | None = None
+    tmp_bytes: int = TMP_BYTES
 
 
 @attrs.frozen
@@ -125,7 +136,8 @@ class Policy:
     """One adapter's permission to run one command, as the operator wrote it.
 
     All paths are relative to `cwd`, which is itself relative to the instance's root. `runner`: the literal argument that must
-    be a regular file before anything starts. `working_dirs`: where the caller may let it run instead of `cwd`.
+    be a regular file before anything starts. `working_dirs`: where the caller may let it run instead of `cwd`. `pins`: the
+    digests that the bytes of the runner, or of the file in a hole, may have; what is not in there may be anything.
     """
 
     name: str
@@ -145,6 +157,7 @@ class Policy:
     prompts: PromptRules
     isolation: IsolationRules
     examples: tuple[Example, ...]
+    pins: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -160,6 +173,8 @@ class LaunchPlan:
 
     `program` is an absolute path from the config's `[programs]`; `argv[0]` is what the program sees as its name. `cwd` is
     relative to the instance's root (`.`: the root). `env` is the whole environment. `terminal`: pty, else two pipes.
+    `isolation` is the level that is asked for, and once the spawner has admitted the run, the one that it keeps. `writable`:
+    folders relative to the instance's root.
     """
 
     adapter: str
@@ -175,7 +190,10 @@ class LaunchPlan:
     isolation: Isolation
     policy: str
     policy_digest: str  # "sha256:…" of the policy file as it was read
-    isolation_notes: tuple[str, ...] = ()  # promises of the policy that this isolation level does not keep, to be said loudly
+    isolation_notes: tuple[str, ...] = ()  # what is kept otherwise than the policy says, or not at all, to be said loudly
+    network: bool = False
+    writable: tuple[str, ...] = ()
+    tmp_bytes: int = TMP_BYTES
 
 
 @attrs.frozen

@@ -1,7 +1,7 @@
 """Where can a run have a cgroup of its own, and how does all of it end there?
 
 With one, `cgroup.kill` (Linux 5.14) ends every process of a run at once, however often it forked, whatever session it is in
-and whatever it ignores; a fork cannot outrun it. No controller is needed; those for memory and pids are used where the
+and whatever it ignores; a fork cannot outrun it. No controller is needed; those for memory, pids and cpu are used where the
 operator's delegation has them. A spawner makes one directory for itself, and in it one for each run, so whoever survives the
 spawner can end all of its runs with one write.
 
@@ -28,6 +28,7 @@ import attrs
 
 _KILL: Final = "cgroup.kill"
 _PROCS: Final = "cgroup.procs"
+_SWAP: Final = "memory.swap.max"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _BASE: Final = re.compile(r"sandboxd-[0-9a-f]{12}")
 _TRIES: Final = 8  # each lost to somebody who swept just then
@@ -81,9 +82,9 @@ def sweep(named: str | None) -> int:
 
 
 def use_controllers(base: Path) -> frozenset[str]:
-    """Turn on for the runs below `base` what is delegated of the controllers for memory and pids; those that are on."""
+    """Turn on for the runs below `base` what is delegated of the controllers for memory, pids and cpu; those that are on."""
     on = set()
-    for name in ("memory", "pids"):
+    for name in ("memory", "pids", "cpu"):
         with contextlib.suppress(OSError):
             (base / "cgroup.subtree_control").write_text(f"+{name}")
             on.add(name)
@@ -100,7 +101,8 @@ def make_run(base: Path, task_id: str, files: Mapping[str, str]) -> Path:
         except FileExistsError:
             continue
         for file, text in files.items():
-            (path / file).write_text(text)
+            if file != _SWAP or (path / file).exists():  # a kernel that does not account for swap has no such file
+                (path / file).write_text(text)
         return path
     raise OSError(f"cannot make a cgroup for {name}: too many have that name")
 

@@ -115,6 +115,9 @@ class Spawner:
         self.cgroup = Path(ready["cgroup"]) if ready["cgroup"] else None
         self._adapters = _adapters(ready)
         self.swept: int = ready["swept"]  # cgroups of daemons and spawners that were killed together, ended at this start
+        self.levels: Mapping[str, Mapping[str, str]] = ready[
+            "levels"
+        ]  # by instance and adapter: the level kept, or why none is
         self._process = process
         self._sock = sock
         self._reader = reader
@@ -167,7 +170,8 @@ class Spawner:
 
     async def adopt(self, *, is_wanted: bool) -> None:
         """Have what was prepared count for every start from now on, or be forgotten."""
-        await self._call({"do": "adopt", "is_wanted": is_wanted})
+        if reply := await self._call({"do": "adopt", "is_wanted": is_wanted}):
+            self.levels = reply["levels"]
 
     async def ask(self, frame: Mapping[str, Any]) -> Frame | None:
         """One request about a run that is there already; None: the spawner is dead. For `Process`."""

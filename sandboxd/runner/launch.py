@@ -4,6 +4,9 @@ By fork and exec in the single-threaded spawner: only there is it safe to run Py
 PR_SET_PDEATHSIG mean the death of the process (it means that of the forking thread). The child becomes what the plan says,
 step by step, and tells the step that failed through a pipe which exec closes; until then nothing counts as started.
 
+At the levels above `none` the child also takes its rights away (`isolation.confinement`); at `strict` it is the child of that
+child which becomes the program, inside namespaces that were made before.
+
 umask is 022: what a run writes into the workspace is for the people who share the workspace, who often have another user id
 than the daemon. A program that writes secrets sets its own mode.
 """
@@ -24,6 +27,7 @@ from ptyprocess import PtyProcess
 
 from sandboxd.policy.model import LaunchPlan
 from sandboxd.runner import linux
+from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.protocol import SpawnFailed
 
 ROWS_AND_COLUMNS: Final = (24, 80)  # what a terminal has when nobody sized it (VT100); the detector reckons with the same
@@ -36,28 +40,39 @@ Rlimits = tuple[tuple[int, int], ...]
 
 
 @attrs.frozen
-class Launched:
-    """A child that has exec'd. The descriptors belong to the caller; `terminal` or the two pipes are None."""
+class _Begun:
+    """A child that was forked, and this side's ends of its streams."""
 
     pid: int
-    pidfd: int
-    terminal: int | None
-    stdout: int | None
-    stderr: int | None
+    terminal: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What goes to the daemon, in this order: pidfd, then the terminal, or stdout and stderr."""
-        return tuple(fd for fd in (self.pidfd, self.terminal, self.stdout, self.stderr) if fd is not None)
+        return tuple(fd for fd in (self.terminal, self.stdout, self.stderr) if fd is not None)
 
 
-def launch(plan: LaunchPlan, *, rlimits: Rlimits, folder_fd: int, cgroup_fd: int | None) -> Launched | SpawnFailed:
+@attrs.frozen
+class Launched:
+    """A child that has exec'd. `fds` belong to the caller and go to the daemon: pidfd, then the terminal, or the two pipes."""
+
+    pid: int
+    fds: tuple[int, ...]
+
+
+def launch(
+    plan: LaunchPlan, *, rlimits: Rlimits, folder_fd: int, cgroup_fd: int | None, confinement: Confinement | None = None
+) -> Launched | SpawnFailed:
     """Start the plan's program in the checked folder and return once exec has happened, or say why it has not."""
     if why := _why_no_program(plan.program):
         return _failed("program-missing", f"cannot start `{plan.program}`: {why}")
+    fds: list[int] = []
     try:
-        failure_read, failure_write = os.pipe()
+        failure_read, failure_write = fds[:] = os.pipe()
+        tell_read, tell_write = os.pipe()
     except OSError as error:
+        _close(fds)
         return _failed("start-failed", f"cannot start `{plan.program}`: {_text(error)}")
     become = _Become(
         program=plan.program,
@@ -66,10 +81,13 @@ def launch(plan: LaunchPlan, *, rlimits: Rlimits, folder_fd: int, cgroup_fd: int
         rlimits=rlimits,
         # Python ignores SIGPIPE and SIGXFSZ, and exec hands that down: `yes | head` would never end.
         signals=tuple(number for number in signal.valid_signals() if signal.getsignal(number) is not signal.SIG_DFL),
+        folder=plan.cwd,
         folder_fd=folder_fd,
         cgroup_fd=cgroup_fd,
         failure_fd=failure_write,
+        tell_fd=tell_write,
         spawner_pid=os.getpid(),
+        confinement=confinement,
     )
     # A signal that arrives between fork and exec would run the spawner's handler in the child.
     before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
@@ -79,17 +97,29 @@ def launch(plan: LaunchPlan, *, rlimits: Rlimits, folder_fd: int, cgroup_fd: int
         return _failed("start-failed", f"cannot start `{plan.program}`: {_text(error)}")
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        os.close(failure_write)
-        failure = b""
-        while chunk := os.read(failure_read, 4096):  # the end: exec has closed the child's copy
-            failure += chunk
-        os.close(failure_read)
-    if not failure:
-        return started
-    os.waitpid(started.pid, 0)
-    _close(started.fds)
-    reason, _, message = failure.decode("utf-8", "replace").partition("\0")
-    return SpawnFailed(reason, message)
+        _close((failure_write, tell_write))
+        failure = _read_all(failure_read)  # the end: exec has closed the child's copy
+        told = _read_all(tell_read)
+        _close((failure_read, tell_read))
+    is_inside = confinement is not None and confinement.sandbox is not None
+    if is_inside:
+        os.waitpid(started.pid, 0)  # the first child, which has told its own child's pid
+        if told:
+            started = attrs.evolve(started, pid=int(told))
+        elif not failure:
+            failure = f"start-failed\0cannot start `{plan.program}`: it ended on its way into its sandbox".encode()
+    if failure:
+        if told or not is_inside:
+            os.waitpid(started.pid, 0)
+        _close(started.fds)
+        reason, _, message = failure.decode("utf-8", "replace").partition("\0")
+        return SpawnFailed(reason, message)
+    try:
+        return Launched(started.pid, (os.pidfd_open(started.pid), *started.fds))
+    except OSError as error:  # without a pidfd it cannot be watched
+        _close(started.fds)
+        _end(started.pid)
+        return _failed("start-failed", f"cannot start `{plan.program}`: {_text(error)}")
 
 
 @attrs.frozen
@@ -101,14 +131,18 @@ class _Become:
     env: Mapping[str, str]
     rlimits: Rlimits
     signals: tuple[int, ...]
+    folder: str
     folder_fd: int
     cgroup_fd: int | None
     failure_fd: int
+    tell_fd: int
     spawner_pid: int
+    confinement: Confinement | None
 
     @property
     def fds(self) -> tuple[int, ...]:
-        return tuple(fd for fd in (self.folder_fd, self.cgroup_fd, self.failure_fd) if fd is not None)
+        inside = () if self.confinement is None else self.confinement.fds
+        return tuple(fd for fd in (self.folder_fd, self.cgroup_fd, self.failure_fd, self.tell_fd, *inside) if fd is not None)
 
     def __call__(self) -> NoReturn:
         """Turn this forked child into the program."""
@@ -121,19 +155,29 @@ class _Become:
             if self.cgroup_fd is not None:
                 what = "enter its cgroup"
                 os.write(self.cgroup_fd, b"0")
+            what = "enter its sandbox"
+            writable: list[int] = []
+            if self.confinement is not None:
+                writable = self.confinement.enter(tell_fd=self.tell_fd, terminal=os.isatty(0))
             what = "reset its signals"
             for number in self.signals:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             what = "enter its working directory"
-            os.fchdir(self.folder_fd)
+            confinement = self.confinement
+            os.fchdir(self.folder_fd if confinement is None else confinement.folder(self.folder, self.folder_fd))
             what = "set its limits"
             os.umask(UMASK)
             for kind, value in self.rlimits:
                 resource.setrlimit(kind, (value, value))
             linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+            what = "take its rights away"
+            if confinement is not None:
+                confinement.bind(writable)
             os.closerange(3, self.failure_fd)
             os.closerange(self.failure_fd + 1, _FD_MAX)
+            if confinement is not None:
+                confinement.filter_calls()
             what, reason = "execute it", "exec-failed"
             os.execve(self.program, self.argv, self.env)  # no shell anywhere, which is the point
         except BaseException as error:
@@ -144,7 +188,7 @@ class _Become:
             os._exit(_EXEC_FAILED)
 
 
-def _on_terminal(become: _Become) -> Launched:
+def _on_terminal(become: _Become) -> _Begun:
     """A child that leads its own session on a private pty."""
     try:
         process = PtyProcess.spawn(
@@ -158,7 +202,7 @@ def _on_terminal(become: _Become) -> Launched:
             os._exit(_EXEC_FAILED)
         raise
     try:
-        return _watched(process.pid, terminal=os.dup(process.fd))
+        return _Begun(process.pid, terminal=os.dup(process.fd))
     except OSError:
         _end(process.pid)
         raise
@@ -169,7 +213,7 @@ def _on_terminal(become: _Become) -> Launched:
         process.fd = -1
 
 
-def _on_pipes(become: _Become) -> Launched:
+def _on_pipes(become: _Become) -> _Begun:
     """A child that leads its own session without a terminal: nothing to read, two pipes to write to."""
     fds: list[int] = []
     try:
@@ -192,23 +236,20 @@ def _on_pipes(become: _Become) -> Launched:
         finally:
             os._exit(_EXEC_FAILED)
     _close((null, stdout_write, stderr_write))
-    return _watched(pid, stdout=stdout, stderr=stderr)
-
-
-def _watched(pid: int, *, terminal: int | None = None, stdout: int | None = None, stderr: int | None = None) -> Launched:
-    """The child with a pidfd; without one it cannot be watched, so it is ended."""
-    try:
-        return Launched(pid, os.pidfd_open(pid), terminal, stdout, stderr)
-    except OSError:
-        _close(fd for fd in (terminal, stdout, stderr) if fd is not None)
-        _end(pid)
-        raise
+    return _Begun(pid, stdout=stdout, stderr=stderr)
 
 
 def _end(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+def _read_all(fd: int) -> bytes:
+    data = b""
+    while chunk := os.read(fd, 4096):
+        data += chunk
+    return data
 
 
 def _close(fds: Iterable[int]) -> None:

@@ -1,47 +1,90 @@
 """Which limits does the kernel keep for a run?
 
-Each process: no core file, open files, the size of a file. The whole run: memory and processes, by the cgroup controllers of
-the same name, where the operator's delegation has them. Without the memory controller `memory` becomes RLIMIT_DATA, which
-bounds each process and not their sum; without the pids controller `processes` is not kept. Never RLIMIT_NPROC: it counts all
-processes of the user, so one run's children would stop another run's. What is not kept is said with every run (`notes`).
+Each process: no core file, open files, the size of a file, processor time (for one that outlives everything that should have
+ended it). The whole run: memory, processes and share of processors, by the cgroup controllers of these names, where the
+operator's delegation has them. Without the memory controller `memory` becomes RLIMIT_DATA, which bounds each process and not
+their sum. Without the pids controller `processes` becomes RLIMIT_NPROC. Inside namespaces that counts this run alone. Elsewhere
+it counts all of the user's processes, so at `standard` what is there already is added, and at `none` it is not kept: one run's
+children would stop another run's. What is kept otherwise is said with every run (`notes`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
 from collections.abc import Collection
+from pathlib import Path
+from typing import Final
 
-from sandboxd.policy.model import Limits
+from sandboxd.policy.model import Isolation, Limits
+
+HOUSEKEEPING: Final = 3  # processes that a run's namespaces have before it: bubblewrap, their first process, `cat`
+_CPU_SLACK_S: Final = 60
+_PERIOD_US: Final = 100_000  # cpu.max; the kernel's default
 
 
-def rlimits(limits: Limits, controllers: Collection[str]) -> tuple[tuple[int, int], ...]:
+def rlimits(limits: Limits, controllers: Collection[str], level: Isolation) -> tuple[tuple[int, int], ...]:
     """Pairs of resource and value, soft and hard the same; never above the hard limit that is in force already."""
-    wanted = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, limits.open_files)]
+    processors = len(os.sched_getaffinity(0))
+    wanted = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, limits.open_files),
+        (resource.RLIMIT_CPU, limits.timeout_s * processors + _CPU_SLACK_S),
+    ]
     if limits.file_bytes is not None:
         wanted.append((resource.RLIMIT_FSIZE, limits.file_bytes))
     if limits.memory_bytes is not None and "memory" not in controllers:
         wanted.append((resource.RLIMIT_DATA, limits.memory_bytes))
+    if limits.processes is not None and "pids" not in controllers and level != "none":
+        others = HOUSEKEEPING if level == "strict" else _threads_of(os.getuid())
+        wanted.append((resource.RLIMIT_NPROC, limits.processes + others))
     return tuple((kind, _at_most(value, resource.getrlimit(kind)[1])) for kind, value in wanted)
 
 
-def cgroup_files(limits: Limits, controllers: Collection[str]) -> dict[str, str]:
+def cgroup_files(limits: Limits, controllers: Collection[str], level: Isolation) -> dict[str, str]:
     """What to write into which file of the run's cgroup."""
     files: dict[str, str] = {}
     if limits.memory_bytes is not None and "memory" in controllers:
-        files |= {"memory.max": str(limits.memory_bytes), "memory.oom.group": "1"}
+        files |= {"memory.max": str(limits.memory_bytes), "memory.swap.max": "0", "memory.oom.group": "1"}
     if limits.processes is not None and "pids" in controllers:
-        files["pids.max"] = str(limits.processes)
+        files["pids.max"] = str(limits.processes + (HOUSEKEEPING if level == "strict" else 0))
+    if limits.cpu_percent is not None and "cpu" in controllers:
+        files["cpu.max"] = f"{limits.cpu_percent * _PERIOD_US // 100} {_PERIOD_US}"
     return files
 
 
-def notes(limits: Limits, controllers: Collection[str]) -> tuple[str, ...]:
+def notes(limits: Limits, controllers: Collection[str], level: Isolation) -> tuple[str, ...]:
     """What the policy limits and this host cannot keep."""
     said = []
     if limits.memory_bytes is not None and "memory" not in controllers:
         said.append("the policy's `memory` holds for each process and not for their sum: no memory controller is delegated")
     if limits.processes is not None and "pids" not in controllers:
-        said.append("the policy's `processes` is not kept: no pids controller is delegated")
+        match level:
+            case "none":
+                said.append("the policy's `processes` is not kept: no pids controller is delegated")
+            case "standard":
+                said.append(
+                    "the policy's `processes` counts all that the daemon's user starts: no pids controller is delegated"
+                )
+            case "strict":  # its user namespace counts for itself
+                pass
+    if limits.cpu_percent is not None and "cpu" not in controllers:
+        said.append("the policy's `cpu-percent` is not kept: no cpu controller is delegated")
     return tuple(said)
+
+
+def _threads_of(uid: int) -> int:
+    """How many threads that user has, which is what RLIMIT_NPROC counts."""
+    count = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                facts = dict(
+                    line.split(":", 1) for line in Path(f"/proc/{name}/status").read_text().splitlines() if ":" in line
+                )
+                count += int(facts["Threads"]) if int(facts["Uid"].split()[0]) == uid else 0
+    return count
 
 
 def _at_most(value: int, hard: int) -> int:

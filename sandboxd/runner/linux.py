@@ -22,6 +22,7 @@ RESOLVE_BENEATH: Final = 0x08
 # linux/prctl.h
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
+PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
 
@@ -31,6 +32,7 @@ _AGAIN_TRIES: Final = 8  # openat2(2): EAGAIN when something was renamed at that
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.prctl.restype = ctypes.c_int
+_CAPABILITY_VERSION_3: Final = 0x20080522  # linux/capability.h: two rows of three sets
 
 
 def openat2(folder_fd: int, path: str, flags: int, *, resolve: int) -> int:
@@ -66,6 +68,32 @@ def syscall(number: int, *arguments: Any) -> int:
     return result
 
 
+def setns(fd: int, flags: int) -> None:
+    """Join the namespaces of the process behind a pidfd (setns(2), Linux 5.8)."""
+    if _libc.setns(ctypes.c_int(fd), ctypes.c_int(flags)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def drop_from_bounding_set(number: int) -> bool:
+    """Give up that capability for good; False when the kernel knows none of that number."""
+    try:
+        prctl(PR_CAPBSET_DROP, number)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return False
+        raise
+    return True
+
+
+def drop_all_capabilities() -> None:
+    """The effective, permitted and inheritable sets of this thread are empty from here on."""
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    if _libc.capset(header, bytes(24)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
 def become_subreaper() -> None:
     """Orphaned descendants of this process become its children, instead of init's."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -83,3 +111,10 @@ def why_no_openat2() -> str | None:
     if not Path("/proc/self/fd").is_dir():
         return "/proc is not mounted"
     return None
+
+
+def keep_standard_descriptors() -> None:
+    """A descriptor below 3 would be taken for a standard stream, or closed over, in a child."""
+    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
+        os.set_inheritable(fd, True)
+    os.close(fd)

@@ -26,6 +26,7 @@ import attrs
 
 from sandboxd.errors import Problem
 from sandboxd.policy.model import CheckedPath
+from sandboxd.policy.paths import is_below
 from sandboxd.runner import linux, mounts
 
 FILE_MAX_BYTES: Final = 16 * 1024 * 1024  # a runner: an esbuild bundle of a large tool has 1 to 10 MB
@@ -92,6 +93,27 @@ def open_all(root_fd: int, folder: str, paths: Sequence[CheckedPath]) -> Opened 
     return Opened(folder_fd, digests)
 
 
+def open_writable(root_fd: int, names: Sequence[str]) -> tuple[dict[str, int], tuple[str, ...], tuple[Problem, ...]]:
+    """Descriptors of the folders that may be written (the caller closes them), those that do not exist, and what is wrong.
+
+    One that stands below another says nothing new and is left out.
+    """
+    opened: dict[str, int] = {}
+    missing: list[str] = []
+    problems: list[Problem] = []
+    for name in dict.fromkeys(names):
+        if is_below(name, [other for other in names if other != name]):
+            continue
+        try:
+            opened[name] = open_folder(root_fd, CheckedPath("writable", name, "directory"))
+        except Refused as refused:
+            if isinstance(refused.__cause__, FileNotFoundError):
+                missing.append(name)
+            else:
+                problems.append(refused.problem)
+    return opened, tuple(missing), tuple(problems)
+
+
 def open_folder(root_fd: int, checked: CheckedPath) -> int:
     """A descriptor (O_PATH, good for `fchdir`) of a directory below the root."""
     return _open(root_fd, checked, os.O_PATH | os.O_DIRECTORY)
@@ -122,7 +144,11 @@ def _digest(root_fd: int, checked: CheckedPath) -> str:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise _refused(checked, f"grew over {max_bytes} bytes while it was read")
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    if checked.pins and digest not in checked.pins:
+        which = "another" if len(checked.pins) == 1 else f"{len(checked.pins)} others"
+        raise Refused(Problem(checked.hole, f"`{checked.path}` is {digest}, and the policy pins {which}", "pin"))
+    return digest
 
 
 def _open(root_fd: int, checked: CheckedPath, flags: int) -> int:

@@ -4,6 +4,9 @@ A stream socket, frames of a 4-byte length (big endian) and a JSON object. Descr
 byte of their frame; its `fds` says how many. A stream, not SOCK_SEQPACKET: that one queues ten datagrams, which a burst of
 starts overruns, and bounds a message below what exec can carry.
 
+What comes from the daemon may come from whoever took it over. A request that the policy or its own shape rules out is refused
+alone; what is no request at all ends the spawner, and every run with it.
+
 Daemon to spawner: the setup, then `{"do": "start" | "preview" | "signal" | "end" | "reload" | "adopt", "id": n, …}`.
 Spawner to daemon: `ready` or `refused`, then one `{"re": n, …}` for each request, and `{"exited": run, …}` when a leader was
 reaped.
@@ -22,6 +25,7 @@ import attrs
 from sandboxd.errors import Problem
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.model import CheckedPath, Isolation, LaunchPlan, Limits, PromptRules
+from sandboxd.runner.isolation.levels import BUBBLEWRAP
 
 # exec carries at most 6 MiB of strings (3/4 of _STK_LIM, linux/exec.c), 2 MiB with the usual 8 MiB stack. JSON needs six bytes
 # for a control character, so this holds every real environment and most silly ones.
@@ -50,8 +54,12 @@ class InstanceSetup:
 class SpawnerSetup:
     """All that the spawner is told, once, before the first request.
 
-    `cgroup`: a cgroup2 directory that is delegated to the daemon; None: its own one, where it may write there. `source`: the
-    config that it came from, to be read again at a reload (`setup.renewed`); None: there is none.
+    `isolation`: the level that every run gets at least. `cgroup`: a cgroup2 directory that is delegated to the daemon; None:
+    its own one, where it may write there. `source`: the config that it came from, to be read again at a reload
+    (`setup.renewed`); None: there is none. `read`: what runs may read of this host besides the system's own folders.
+    `bubblewrap`: its absolute path. `scratch`: a folder for the runs' temporary folders, emptied at the start; None: a fresh
+    one. `max_runs`: so many are there at a time, whatever the daemon asks for. `late_s`: so long after its own limit a run is
+    ended unasked.
     """
 
     instances: tuple[InstanceSetup, ...]
@@ -59,6 +67,11 @@ class SpawnerSetup:
     isolation: Isolation = "none"
     cgroup: str | None = None
     source: str | None = None
+    read: tuple[str, ...] = ()
+    bubblewrap: str = BUBBLEWRAP
+    scratch: str | None = None
+    max_runs: int = 1024
+    late_s: float = 180.0
 
 
 @attrs.frozen
@@ -140,20 +153,33 @@ def to_json(value: Any) -> Any:
 def setup_from_json(frame: Mapping[str, Any]) -> SpawnerSetup:
     """The inverse of `to_json`."""
     instances = tuple(InstanceSetup(**{**one, "policies": tuple(one["policies"])}) for one in frame["instances"])
-    return SpawnerSetup(instances, dict(frame["programs"]), frame["isolation"], frame["cgroup"], frame["source"])
+    return SpawnerSetup(**{**frame, "instances": instances, "programs": dict(frame["programs"]), "read": tuple(frame["read"])})
 
 
 def request_from_json(frame: Mapping[str, Any]) -> RunRequest:
-    """The inverse of `to_json`."""
+    """The inverse of `to_json`; `ProtocolError` when it is none: of all that the daemon sends, this decides what runs."""
+    _refuse_other_fields(frame, RunRequest)
     command = frame["command"]
+    _refuse_other_fields(command, AdapterCommand)
+    texts = [frame[name] for name in ("task_id", "context_id", "instance", "message_text")]
+    texts += [command["adapter"], command["mode"], *(command["command"] if isinstance(command["command"], list) else [None])]
+    texts += [] if command["working_dir"] is None else [command["working_dir"]]
+    is_whole = command["timeout_s"] is None or type(command["timeout_s"]) is int
+    if not (all(isinstance(text, str) for text in texts) and is_whole and isinstance(command["text_line"], bool)):
+        raise ProtocolError("cannot read a run request: a value has another type than it has")
     return RunRequest(**{**frame, "command": AdapterCommand(**{**command, "command": tuple(command["command"])})})
+
+
+def _refuse_other_fields(frame: Any, kind: type[attrs.AttrsInstance]) -> None:
+    if not isinstance(frame, dict) or frame.keys() != attrs.fields_dict(kind).keys():
+        raise ProtocolError(f"cannot read a run request: it has other fields than {', '.join(attrs.fields_dict(kind))}")
 
 
 def plan_from_json(frame: Mapping[str, Any]) -> LaunchPlan:
     """The inverse of `to_json`."""
     prompts = frame["prompts"]
     made = {
-        "paths": tuple(CheckedPath(**path) for path in frame["paths"]),
+        "paths": tuple(CheckedPath(**{**path, "pins": tuple(path["pins"])}) for path in frame["paths"]),
         "limits": Limits(**frame["limits"]),
         "prompts": PromptRules(**{**prompts, "detectors": tuple(prompts["detectors"])}),
     }

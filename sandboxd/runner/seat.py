@@ -14,26 +14,40 @@ import attrs
 
 from sandboxd import packs
 from sandboxd.errors import LoadError, Problem
-from sandboxd.policy.decide import Subject, decide
+from sandboxd.policy.decide import LEVELS, Subject, decide
 from sandboxd.policy.load import check_together, load_policy
 from sandboxd.policy.model import Denied, LaunchPlan, Policy
 from sandboxd.runner import limits, paths
+from sandboxd.runner.isolation.levels import Host, Kept, resolve
+from sandboxd.runner.isolation.sandbox import Bound
+from sandboxd.runner.isolation.selftest import probe_for
 from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
 
 
 @attrs.frozen
 class Admitted:
-    """The plan, a descriptor of its working directory (the caller closes it), and sha256 of each file that was checked."""
+    """The plan with the level that is kept, descriptors of what was checked, and sha256 of each file.
+
+    `workspace` is the instance's root, open as long as the seat is; the caller closes the others by `close`.
+    """
 
     plan: LaunchPlan
     folder_fd: int
     digests: dict[str, str]
+    workspace: Bound
+    writable: tuple[Bound, ...] = ()
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for fd in (self.folder_fd, *(bound.fd for bound in self.writable)):
+            os.close(fd)
 
 
 class Seat:
     """Decides for every instance. `LoadError` names every policy file that cannot be used.
 
-    `before`: the seat that this one is to replace; its roots stay open, and are this one's too.
+    `before`: the seat that this one is to replace; its roots stay open, and are this one's too. What this host can keep
+    is tried as far as the strongest level that can be asked for needs it. Forks: for a process with one thread.
     """
 
     def __init__(self, setup: SpawnerSetup, controllers: frozenset[str], before: Seat | None = None) -> None:
@@ -41,6 +55,14 @@ class Seat:
         self._controllers = controllers
         opened = before.roots() if before else {}
         self._instances = {instance.id: _Instance(instance, opened.get(instance.id)) for instance in setup.instances}
+        policies = [policy for instance in self._instances.values() for policy in instance.policies]
+        asked = [setup.isolation, *(policy.isolation.level for policy in policies if policy.isolation.level)]
+        self._strongest = max(asked, key=LEVELS.index)
+        self.host: Host
+        if before is not None and LEVELS.index(before._strongest) >= LEVELS.index(self._strongest):
+            self.host = before.host
+        else:
+            self.host = probe_for(self._strongest, bubblewrap=setup.bubblewrap)
 
     def admit(self, request: RunRequest) -> Admitted | Denied:
         """Decide, then open the paths: everything that starting needs, or every reason against it."""
@@ -60,15 +82,36 @@ class Seat:
         decision = decide(instance.policies, request.command, subject)
         if isinstance(decision, Denied):
             return decision
+        kept = resolve(decision.plan.isolation, self.host)
+        if isinstance(kept, Problem):
+            return Denied((kept,))
         root = instance.open_root()
         if isinstance(root, Problem):
             return Denied((root,))
         opened = paths.open_all(root, decision.plan.cwd, decision.plan.paths)
         if isinstance(opened, tuple):
             return Denied(opened)
-        said = limits.notes(decision.plan.limits, self._controllers)
-        plan = attrs.evolve(decision.plan, isolation_notes=(*decision.plan.isolation_notes, *said))
-        return Admitted(plan, opened.folder_fd, opened.digests)
+        names = decision.plan.writable if kept.level != "none" else ()
+        writable, missing, problems = paths.open_writable(root, names)
+        bounds = tuple(Bound(fd, os.path.normpath(f"{instance.root_real}/{name}")) for name, fd in writable.items())
+        said = [kept.note] if kept.note else []
+        said += [f"the policy lets it write `{name}`, which does not exist, so it cannot" for name in missing]
+        said += limits.notes(decision.plan.limits, self._controllers, kept.level)
+        notes = (*decision.plan.isolation_notes, *said)
+        plan = attrs.evolve(decision.plan, isolation=kept.level, isolation_notes=notes)
+        admitted = Admitted(plan, opened.folder_fd, opened.digests, Bound(root, instance.root_real), bounds)
+        if problems:
+            admitted.close()
+            return Denied(problems)
+        return admitted
+
+    def levels(self) -> dict[str, dict[str, str]]:
+        """For each instance and adapter the level that its runs get, or why they get none."""
+        return {name: {policy.adapter: self._level(policy) for policy in one.policies} for name, one in self._instances.items()}
+
+    def _level(self, policy: Policy) -> str:
+        kept = resolve(max(self.setup.isolation, policy.isolation.level or "none", key=LEVELS.index), self.host)
+        return kept.level if isinstance(kept, Kept) else kept.reason
 
     def adapters(self) -> dict[str, list[list[object]]]:
         """For each instance the adapters that its policies allow, each with its modes."""

@@ -6,14 +6,22 @@ spawner is told that there is something new, and reads the operator's files itse
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from sandboxd import packs
 from sandboxd.config import Config, parse_config
 from sandboxd.errors import LoadError, Problem
-from sandboxd.runner.protocol import InstanceSetup, SpawnerSetup
+from sandboxd.runner.protocol import FrameReader, InstanceSetup, SpawnerSetup, setup_from_json
+
+RUNS_SPARE: Final = 16  # beyond the live tasks: what is being ended for a caller who went away while it was started
+LATE_S: Final = 30.0  # the spawner ends what the daemon has not ended by then: it hangs, or is somebody else's
+_READ_BYTES: Final = 65_536
+
+SCRATCH_NAME: Final = "scratch"  # below the state folder: temporary folders of runs at `standard`
 
 
 def setup_of(config: Config, cgroup: Path | None = None) -> SpawnerSetup:
@@ -24,8 +32,29 @@ def setup_of(config: Config, cgroup: Path | None = None) -> SpawnerSetup:
     )
     source = None if config.source is None else str(config.source)
     return absolute(
-        SpawnerSetup(instances, dict(config.programs), config.isolation, None if cgroup is None else str(cgroup), source)
+        SpawnerSetup(
+            instances,
+            dict(config.programs),
+            config.isolation.level,
+            None if cgroup is None else str(cgroup),
+            source,
+            tuple(map(str, config.isolation.read)),
+            str(config.isolation.bubblewrap),
+            str(config.state_dir / SCRATCH_NAME),
+            max_runs=config.limits.max_tasks + RUNS_SPARE,
+            late_s=2 * config.limits.stop_grace_s + LATE_S,  # the stop ladder's INT and TERM, and then some
+        )
     )
+
+
+def read_setup(sock: socket.socket, reader: FrameReader) -> SpawnerSetup | None:
+    """What the daemon says first; None: it went away. Blocks."""
+    while (received := reader.next_frame()) is None:
+        data = sock.recv(_READ_BYTES)
+        if not data:
+            return None
+        reader.feed(data)
+    return setup_from_json(received[0]["setup"])
 
 
 def absolute(setup: SpawnerSetup) -> SpawnerSetup:
@@ -37,7 +66,8 @@ def absolute(setup: SpawnerSetup) -> SpawnerSetup:
         for one in setup.instances
     )
     source = None if setup.source is None else str(Path(setup.source).absolute())
-    return attrs.evolve(setup, instances=instances, source=source)
+    scratch = None if setup.scratch is None else str(Path(setup.scratch).absolute())
+    return attrs.evolve(setup, instances=instances, source=source, scratch=scratch)
 
 
 def renewed(setup: SpawnerSetup, digest: str) -> SpawnerSetup:
@@ -58,4 +88,4 @@ def renewed(setup: SpawnerSetup, digest: str) -> SpawnerSetup:
 
 def _fixed(setup: SpawnerSetup) -> SpawnerSetup:
     instances = tuple(attrs.evolve(instance, policies=()) for instance in setup.instances)
-    return attrs.evolve(setup, instances=instances, programs={}, cgroup=None)
+    return attrs.evolve(setup, instances=instances, programs={}, cgroup=None, max_runs=0, late_s=0.0)

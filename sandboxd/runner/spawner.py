@@ -2,7 +2,9 @@
 
 A small process with one thread, a fresh interpreter started with the daemon. It takes requests over one socket, decides
 (`seat`), starts (`launch`), reaps, and ends (`tree`, `cgroup`). It is the only one that starts a task's command, so whoever
-took over the HTTP side could start only what the operator's policies allow.
+took over the HTTP side could start only what the operator's policies allow, at the level and for as long as they say, and no
+more of it at a time than the config says: the setup is said once, before there is a door, and what does not fit the protocol
+ends every run.
 
 Crash-only: when the daemon is gone (end of the socket, or its pidfd) it ends every run and exits; when it dies itself, leaders
 die with it (PR_SET_PDEATHSIG) and the daemon ends the rest (`burial`). If both are killed at the same moment, what is no leader
@@ -19,8 +21,8 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,21 +30,23 @@ import attrs
 
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Denied
-from sandboxd.runner import cgroup, limits, linux, tree
+from sandboxd.runner import cgroup, exits, limits, linux, tree
+from sandboxd.runner.confiner import Confined, Confiner
+from sandboxd.runner.isolation.sandbox import Unusable
 from sandboxd.runner.launch import Launched, launch
 from sandboxd.runner.outbox import Outbox
 from sandboxd.runner.protocol import (
     Frame,
     FrameReader,
     ProtocolError,
+    SpawnerSetup,
     SpawnFailed,
     problems_to_json,
     request_from_json,
-    setup_from_json,
     to_json,
 )
 from sandboxd.runner.seat import Admitted, Seat
-from sandboxd.runner.setup import renewed
+from sandboxd.runner.setup import read_setup, renewed
 from sandboxd.runner.tree import Tree
 
 END_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms, a sweep 25 to 40 ms; what is left after this hangs in the kernel
@@ -62,20 +66,22 @@ class _Run:
     number: int
     tree: Tree
     cgroup: Path | None
+    confined: Confined
     asked_by: list[int] = attrs.field(factory=list)  # requests that wait for its end
     end_by: float = 0.0
+    latest: float = float("inf")  # when it is ended without anybody's asking
 
 
 def main(socket_fd: int, daemon_pid: int) -> None:
     """Serve the daemon at the other end of the socket until it is gone."""
-    _keep_standard_descriptors()
+    linux.keep_standard_descriptors()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     sock = socket.socket(fileno=socket_fd)
     sock.set_inheritable(False)
     reader = FrameReader()
     try:
-        setup = _read_setup(sock, reader)
+        setup = read_setup(sock, reader)
         if setup is None:
             return
         spawner = _start(setup, sock, reader, daemon_pid)
@@ -86,17 +92,18 @@ def main(socket_fd: int, daemon_pid: int) -> None:
         return
     try:
         spawner.serve()
+    except ProtocolError as error:
+        sys.stderr.write(f"error: the spawner ends, and every run with it: {error}\n")
+        sys.exit(1)
     finally:
         spawner.end_everything()
 
 
-def _start(setup: Frame, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
-    wanted = setup_from_json(setup)
-    if wanted.isolation != "none":
-        raise _Refused(f"isolation level `{wanted.isolation}` does not exist in this version, only `none` does")
+def _start(wanted: SpawnerSetup, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
     if why := linux.why_no_openat2():
         raise _Refused(why)
     linux.become_subreaper()
+    linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a run of the same user may not look into this process
     try:
         daemon = os.pidfd_open(daemon_pid)
     except OSError as error:
@@ -130,6 +137,7 @@ class _Spawner:
         swept: int,
     ) -> None:
         self._seat = seat
+        self._confiner = Confiner(seat.setup)
         self._prepared: Seat | None = None
         self._sock = sock
         self._reader = reader
@@ -143,7 +151,7 @@ class _Spawner:
         self._pid = os.getpid()
         why = None if isinstance(base, Path) else base.why
         ready = {"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "swept": swept}
-        self._outbox.put({**ready, "adapters": self._seat.adapters()})
+        self._outbox.put({**ready, "adapters": self._seat.adapters(), "levels": self._seat.levels()})
 
     def serve(self) -> None:
         """Until the daemon is gone."""
@@ -175,12 +183,15 @@ class _Spawner:
                 is_daemon_alive = self._receive()
             self._look()
             self._end_some()
+            self._confiner.tidy_some()
             is_daemon_alive = is_daemon_alive and self._daemon not in events and self._flush()
 
     def end_everything(self) -> None:
         """SIGKILL to all that is left below this process, until nothing is or nothing more can be done."""
         signal.set_wakeup_fd(-1)
         trees = [run.tree for run in self._runs.values()]
+        for run in self._runs.values():
+            self._confiner.release(run.confined)
         deadline = time.monotonic() + _LAST_END_S
         while time.monotonic() < deadline:
             if self._base is not None:
@@ -191,6 +202,7 @@ class _Spawner:
             if not left and (self._base is None or cgroup.remove(self._base)):
                 break
             time.sleep(_TICK_S)
+        self._confiner.close(deadline)
 
     def _receive(self) -> bool:
         try:
@@ -212,9 +224,19 @@ class _Spawner:
     def _timeout_ms(self) -> int | None:
         if not self._outbox.is_empty or any(run.asked_by for run in self._runs.values()):
             return int(_TICK_S * 1000)
-        return int(_LOOK_S * 1000) if any(run.cgroup is None for run in self._runs.values()) else None
+        if not self._confiner.is_tidy:
+            return 0
+        waits = [max(0.0, run.latest - time.monotonic()) for run in self._runs.values()]
+        waits += [_LOOK_S for run in self._runs.values() if run.cgroup is None]
+        return int(min(waits) * 1000) + 1 if waits else None
 
     def _answer(self, frame: Frame) -> None:
+        try:
+            self._do(frame)
+        except (KeyError, TypeError, ValueError) as error:  # no field, or no such one: a daemon of this version sends neither
+            raise ProtocolError(f"cannot read a request: {error!r}") from error
+
+    def _do(self, frame: Frame) -> None:
         match frame["do"]:
             case "start" | "preview":
                 self._admit(frame)
@@ -237,7 +259,7 @@ class _Spawner:
                 if frame["is_wanted"] and self._prepared is not None:
                     self._seat = self._prepared
                 self._prepared = None
-                self._outbox.put({"re": frame["id"]})
+                self._outbox.put({"re": frame["id"], "levels": self._seat.levels()})
             case other:
                 raise ProtocolError(f"cannot do `{other}`: unknown")
 
@@ -252,6 +274,10 @@ class _Spawner:
 
     def _admit(self, frame: Frame) -> None:
         reply: dict[str, Any] = {"re": frame["id"]}
+        if frame["do"] == "start" and len(self._runs) >= self._seat.setup.max_runs:
+            why = f"cannot start anything: {len(self._runs)} runs are there, which is this host's limit"
+            self._outbox.put({**reply, "failed": ["start-failed", why]})
+            return
         try:
             admitted = self._seat.admit(request_from_json(frame["request"]))
         except Exception as error:  # one request that trips a bug must not end everybody's runs
@@ -267,7 +293,7 @@ class _Spawner:
                 return
             started = self._launch(admitted, frame["request"]["task_id"])
         finally:
-            os.close(admitted.folder_fd)
+            admitted.close()
         if isinstance(started, SpawnFailed):
             self._outbox.put({"re": frame["id"], "failed": [started.reason, started.message]})
             return
@@ -275,40 +301,48 @@ class _Spawner:
         self._outbox.put({**reply, "run": run.number, "pid": launched.pid}, launched.fds)
 
     def _launch(self, admitted: Admitted, task_id: str) -> tuple[_Run, Launched] | SpawnFailed:
-        plan, on = admitted.plan, self._controllers
+        plan, on, level = admitted.plan, self._controllers, admitted.plan.isolation
         path: Path | None = None
         procs: int | None = None
+        confined = Confined()
         try:
             if self._base is not None:
-                path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on))
+                path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on, level))
                 procs = cgroup.open_procs(path)
-            started = launch(plan, rlimits=limits.rlimits(plan.limits, on), folder_fd=admitted.folder_fd, cgroup_fd=procs)
-        except OSError as error:
-            started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {error.strerror or error}")
+            confined = self._confiner.prepare(admitted, self._seat.host, cgroup_fd=procs, marker=f"{tree.MARKER}={task_id}")
+            started = launch(
+                attrs.evolve(plan, env={**confined.env, **plan.env}),
+                rlimits=limits.rlimits(plan.limits, on, level),
+                folder_fd=admitted.folder_fd,
+                cgroup_fd=procs,
+                confinement=confined.confinement,
+            )
+        except (OSError, Unusable) as error:
+            why = error.strerror or str(error) if isinstance(error, OSError) else f"cannot make its sandbox: {error}"
+            started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {why}")
         finally:
             if procs is not None:
                 os.close(procs)
         if isinstance(started, SpawnFailed):
+            self._confiner.release(confined)
             if path is not None:
                 cgroup.remove(path)
             return started
-        run = _Run(self._next_number, Tree.of(task_id, started.pid), path)
+        run = _Run(self._next_number, Tree.of(task_id, started.pid), path, confined)
+        run.latest = time.monotonic() + plan.limits.timeout_s + self._seat.setup.late_s
+        run.tree.sessions |= confined.sessions
         self._next_number += 1
         self._runs[run.number] = run
         return run, started
 
     def _reap(self) -> None:
         leaders = {run.tree.leader: run for run in self._runs.values() if run.tree.leader_alive}
-        for pid, status in _reaped():
+        for pid, status in exits.reaped():
             run = leaders.get(pid)
             if run is None:  # an orphan
                 continue
             run.tree.leader_alive = False
-            code = os.waitstatus_to_exitcode(status)
-            ending: Frame = {"code": code} if code >= 0 else {"signal": _signal_name(-code)}
-            if code == -signal.SIGKILL and run.cgroup is not None:
-                ending["oom"] = cgroup.oom_kills(run.cgroup) > 0  # the kernel's KILL looks like anybody's, but is counted
-            self._outbox.put({"exited": run.number, **ending})
+            self._outbox.put({"exited": run.number, **exits.ending_of(status, run.cgroup)})
 
     def _look(self) -> None:
         """Remember who is below whom, for the time when parents are gone."""
@@ -326,10 +360,12 @@ class _Spawner:
 
     def _end_some(self) -> None:
         """One pass over the runs that are being ended; answers for those that are gone, or cannot be."""
-        ending = [run for run in self._runs.values() if run.asked_by]
+        now = time.monotonic()
+        ending = [run for run in self._runs.values() if run.asked_by or run.latest <= now]
         if not ending:
             return
         for run in ending:
+            run.latest = max(run.latest, now + _LOOK_S)  # one that hangs in the kernel is tried again, and not all the time
             if run.cgroup is not None:
                 cgroup.kill(run.cgroup)
         trees = [run.tree for run in self._runs.values()]
@@ -339,53 +375,17 @@ class _Spawner:
         for run in ending:
             left = [proc for proc, whose in owners.items() if tree.may_end(proc, whose, [run.tree], trees)]
             is_gone = not left and not run.tree.leader_alive and (run.cgroup is None or cgroup.remove(run.cgroup))
-            if not is_gone and time.monotonic() < run.end_by:
+            if not is_gone and (time.monotonic() < run.end_by or not run.asked_by):
                 continue
             for request in run.asked_by:
                 self._outbox.put({"re": request, "left": sorted(proc.pid for proc in left)})
             run.asked_by.clear()
             if is_gone:
                 del self._runs[run.number]
-
-
-def _read_setup(sock: socket.socket, reader: FrameReader) -> Frame | None:
-    while True:
-        frame = reader.next_frame()
-        if frame is not None:
-            setup: Frame = frame[0]["setup"]
-            return setup
-        data = sock.recv(_READ_BYTES)
-        if not data:
-            return None
-        reader.feed(data)
+                self._confiner.release(run.confined)
 
 
 def _told(error: _Refused | LoadError) -> Frame:
     if isinstance(error, LoadError):
         return {"source": error.source, "problems": problems_to_json(error.problems)}
     return {"why": str(error)}
-
-
-def _reaped() -> Iterator[tuple[int, int]]:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        yield pid, status
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
-
-
-def _keep_standard_descriptors() -> None:
-    """A descriptor below 3 would be taken for a standard stream, or closed over, in a child."""
-    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
-        os.set_inheritable(fd, True)
-    os.close(fd)

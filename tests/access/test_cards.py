@@ -251,6 +251,8 @@ def test_the_extended_card_tells_more_and_only_to_those_who_are_known(shared: Da
     assert anonymous.status_code == 401
     assert public["capabilities"]["extendedAgentCard"] is True
     assert (told["isolation"], told["workspace"], told["limits"]["max_tasks"]) == ("none", "/workspace", 64)
+    assert told["levels"] == {"sandbox-agent-runner": "none"}
+    assert "WITHOUT ISOLATION" in public["skills"][0]["description"]
     assert told["adapters"] == [{"adapter": "sandbox-agent-runner", "modes": ["plan", "assess"]}]
     assert "urn:sandboxd:host:v1" not in json.dumps(public)
     assert holding(by_rest, fetch(shared, JWKS), sdk_form(by_rest))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -103,6 +104,25 @@ def test_a_config_is_checked_with_all_that_it_names(tmp_path: Path, capsys: pyte
 
     kinds = [row[1] for row in rows(capsys.readouterr().out)]
     assert {"config", "program", "instance", "policy", "detectors"} <= set(kinds)
+
+
+def test_a_pinned_runner_is_compared_with_the_one_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = config(tmp_path)
+    runner = tmp_path / "root/.aiwg/ops/adapters/sandbox-agent-runner/runner.mjs"
+    runner.parent.mkdir(parents=True)
+    runner.write_text("as it was pinned")
+    digest = hashlib.sha256(runner.read_bytes()).hexdigest()
+    write(tmp_path / "mine.toml", f'{POLICY.read_text()}\n[pin]\nrunner = ["sha256:{digest}"]\n')
+
+    assert main(["check", "config", str(named)]) == 0
+    pinned = [row for row in rows(capsys.readouterr().out) if row[1] == "pin"]
+    runner.write_text("as somebody changed it")
+    assert main(["check", "config", str(named)]) == 1
+    changed = [row for row in rows(capsys.readouterr().out) if row[1] == "pin"]
+
+    assert [(row[0], row[2].split()[-1]) for row in pinned] == [("ok", "a")]
+    assert "and the policy pins another" in changed[0][3]
+    assert hashlib.sha256(runner.read_bytes()).hexdigest() in changed[0][3]
 
 
 def test_a_config_whose_root_is_missing_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,8 +54,8 @@ def test_a_plan_shows_what_runs_with_what_and_within_what() -> None:
     assert "4 variables, built from the policy; 2 of yours are not passed on" in shown
     assert "LANG=C.UTF-8" in shown
     assert "300 s, output 16.0 MiB, 1024 open files, memory 1.0 GiB, 64 processes" in shown
-    assert "isolation  none: it runs with your own rights" in shown
-    assert "not kept: the network is open" in shown
+    assert "isolation  NONE: it runs with your own rights" in shown
+    assert "note: the network is open" in shown
     assert "✓ request: a b.json" in shown
     assert "questions answered here as me" in shown
 

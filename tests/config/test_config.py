@@ -12,6 +12,7 @@ from sandboxd.config import (
     Config,
     HostLimits,
     Instance,
+    IsolationSettings,
     Retention,
     config_text_init,
     load_config,
@@ -98,7 +99,8 @@ def test_the_smallest_file_is_one_instance() -> None:
     assert config.state_dir == Path("/var/lib/sandboxd")
     assert config.listen == Listen(Path("/var/lib/sandboxd/sandboxd.sock"))
     assert config.tokens == {"cli": Path("/var/lib/sandboxd/cli.token")}
-    assert (config.limits, config.retention, config.isolation, config.public_url) == (HostLimits(), Retention(), "none", None)
+    assert (config.limits, config.retention, config.public_url) == (HostLimits(), Retention(), None)
+    assert config.isolation == IsolationSettings("none")
     assert config.source == FILE
 
 
@@ -231,7 +233,9 @@ def test_the_first_config_shows_the_defaults() -> None:
         ("events_days = 2", "events_days = 10", "retention.events_days", "longer than `output_days`"),
         ("events_days = 2", "events_days = 0", "retention.events_days", "longer than `output_days`"),
         ("vacuum = false", "vacuum = 1", "retention.vacuum", "must be `true` or `false`"),
-        ('level = "none"', 'level = "strict"', "isolation.level", "knows only `none`"),
+        ('level = "none"', 'level = "medium"', "isolation.level", "must be one of"),
+        ('level = "none"', 'level = "none"\nread = ["/etc"]', "isolation.read", "name the folder in it"),
+        ('level = "none"', 'level = "none"\nread = ["/"]', "isolation.read", "more than a task may see"),
         ('level = "none"', "level = 0", "isolation.level", "must be a string"),
     ],
 )
@@ -246,7 +250,7 @@ def test_a_mistake_is_named_by_its_key(old: str, new: str, key: str, told: str) 
 
 def test_all_mistakes_come_at_once_and_each_once() -> None:
     with pytest.raises(LoadError) as caught:
-        parse_config(FILE, 'colour = "red"\n[listen]\nunix = ""\n[isolation]\nlevel = "standard"\n')
+        parse_config(FILE, 'colour = "red"\n[listen]\nunix = ""\n[isolation]\nlevel = "medium"\n')
 
     assert sorted(problem.field for problem in caught.value.problems) == [
         "colour",

@@ -1,6 +1,5 @@
 """Kills, crashes and restarts: nothing lives on, nothing is told wrong."""
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -53,16 +52,16 @@ def test_stopping_the_daemon_ends_its_runs_and_says_so(daemon: Daemon):
     assert (state_of(after), outcome_of(after)["reason"]) == ("FAILED", "daemon-stopped")
 
 
-@pytest.mark.parametrize("round_", range(20 if os.environ.get("SANDBOXD_TEST_CGROUP") else 3))
-def test_a_tree_that_ignores_everything_is_gone_after_the_deadline(daemon: Daemon, round_):
+@pytest.mark.parametrize("round_", range(5))
+def test_a_tree_that_ignores_everything_is_gone_after_the_deadline(shared: Daemon, round_):
     began = time.monotonic()
-    task = daemon.run([["ignore", "SIGTERM"], ["ignore", "SIGINT"], HOSTILE, ["print", "up\n"], ["hang"]], timeout_seconds=1)
+    task = shared.run([["ignore", "SIGTERM"], ["ignore", "SIGINT"], HOSTILE, ["print", "up\n"], ["hang"]], timeout_seconds=1)
     elapsed_s = time.monotonic() - began
 
     assert outcome_of(task)["reason"] == "timeout"
     assert "up" in output_of(task)
     assert processes_with(task["id"]) == []
-    assert elapsed_s < 1 + 3
+    assert elapsed_s < 1 + 1 + 1 + 10  # its limit, INT's and TERM's grace, and a busy machine
 
 
 def test_a_background_child_does_not_outlive_its_run(daemon: Daemon):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.decide import Subject, decide
 from sandboxd.policy.load import load_policy
-from sandboxd.policy.model import Allowed, CheckedPath, Denied, LaunchPlan, Policy
+from sandboxd.policy.model import Allowed, CheckedPath, Denied, Isolation, LaunchPlan, Policy
 
 SHIPPED = Path(__file__).parents[2] / "policies" / "sandbox-agent-runner.toml"
 TEXT = SHIPPED.read_text()
@@ -310,11 +310,15 @@ def test_no_promise_and_no_note() -> None:
     assert plan_of(command(), policy).isolation_notes == ()
 
 
-def test_a_policy_that_asks_for_a_level_denies_on_a_host_without_it() -> None:
-    policy = policy_with(("network  = false", 'network = false\nlevel = "standard"'))
+@pytest.mark.parametrize(
+    ("config", "policy", "asked"),
+    [("none", "standard", "standard"), ("strict", "standard", "strict"), ("standard", "none", "standard")],
+)
+def test_the_stronger_level_of_config_and_policy_is_asked_for(config: Isolation, policy: str, asked: str) -> None:
+    plan = plan_of(command(), policy_with(("network  = false", f'network = false\nlevel = "{policy}"')), isolation=config)
 
-    assert list(reasons_of(command(), policy)) == ["isolation: isolation"]
-    assert plan_of(command(), policy, isolation="strict").isolation_notes == ()
+    assert (plan.isolation, plan.isolation_notes) == (asked, ())
+    assert (plan.network, plan.writable) == (False, (".aiwg/ops/runs",))
 
 
 def test_a_message_that_exec_could_not_carry_never_becomes_a_plan() -> None:

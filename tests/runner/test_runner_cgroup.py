@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -76,14 +77,31 @@ def test_what_is_gone_is_neither_an_error_nor_populated(tmp_path):
 
 
 def test_controllers_take_over_what_an_rlimit_does_badly():
-    wanted = Limits(memory_bytes=2**28, processes=7)
-    both = frozenset({"memory", "pids"})
+    wanted = Limits(memory_bytes=2**28, processes=7, cpu_percent=150)
+    all_of_them = frozenset({"memory", "pids", "cpu"})
 
-    assert limits.cgroup_files(wanted, both) == {"memory.max": str(2**28), "memory.oom.group": "1", "pids.max": "7"}
-    assert limits.notes(wanted, both) == ()
-    assert len(limits.rlimits(wanted, both)) == len(limits.rlimits(wanted, frozenset())) - 1
-    assert limits.cgroup_files(wanted, frozenset()) == {}
-    assert len(limits.notes(wanted, frozenset())) == 2
+    assert limits.cgroup_files(wanted, all_of_them, "none") == {
+        "memory.max": str(2**28),
+        "memory.swap.max": "0",
+        "memory.oom.group": "1",
+        "pids.max": "7",
+        "cpu.max": "150000 100000",
+    }
+    assert limits.notes(wanted, all_of_them, "none") == ()
+    assert len(limits.rlimits(wanted, all_of_them, "none")) == len(limits.rlimits(wanted, frozenset(), "none")) - 1
+    assert limits.cgroup_files(wanted, frozenset(), "none") == {}
+    assert len(limits.notes(wanted, frozenset(), "none")) == 3
+
+
+def test_processes_are_counted_by_the_user_namespace_where_there_is_one():
+    wanted = Limits(processes=7)
+
+    limited = dict(limits.rlimits(wanted, frozenset(), "strict"))
+
+    assert limited[resource.RLIMIT_NPROC] == 7 + limits.HOUSEKEEPING
+    assert limits.notes(wanted, frozenset(), "strict") == ()
+    assert resource.RLIMIT_NPROC not in dict(limits.rlimits(wanted, frozenset(), "none"))
+    assert dict(limits.rlimits(wanted, frozenset(), "standard"))[resource.RLIMIT_NPROC] > 7
 
 
 MAKER = """

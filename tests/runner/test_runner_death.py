@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from sandboxd.runner.client import Spawner, open_spawner
-from sandboxd.runner.process import ExitStatus
+from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.protocol import SpawnFailed
 from sandboxd.runner.tree import look
 from tests.runner.workshop import NO_CGROUP, Workshop, start_daemon, started, wait_until
@@ -71,6 +71,35 @@ async def test_those_who_wait_for_a_start_hear_of_the_death(shop, spawner):
 
     assert {result.reason for result in results} == {"spawner-died"}
     assert len(results) == 100
+
+
+@pytest.mark.parametrize("way", ["cgroup", "sweep"])
+async def test_a_spawner_that_is_killed_in_the_middle_of_a_burst_leaves_nothing(shop, way):
+    shop.write("trap '' TERM INT HUP; setsid sleep 60 & sleep 60", "runner.sh")
+    for delay_ms in (1, 5, 20, 60, 150):
+        results: list[object] = []
+
+        async def start(spawner: Spawner, number: int, results: list[object] = results) -> None:
+            request = shop.request("bash", terminal=number % 2 == 0, task_id=f"t-{number}", text="x" * 100_000)
+            results.append(await spawner.start(request))
+
+        async with open_spawner(shop.setup(cgroup=NO_CGROUP if way == "sweep" else None)) as spawner:
+            with trio.fail_after(20):
+                async with trio.open_nursery() as nursery:
+                    for number in range(30):
+                        nursery.start_soon(start, spawner, number)
+                    await trio.sleep(delay_ms / 1000)  # the moment is what differs: there is nothing to wait for
+                    os.kill(spawner.pid, signal.SIGKILL)
+                await spawner.wait_died()
+
+            assert shop.alive() == set()
+            for result in results:
+                if isinstance(result, Process):
+                    assert await result.wait() == ExitStatus(spawner_died=True)
+                    result.close()
+                else:
+                    assert isinstance(result, SpawnFailed) and result.reason == "spawner-died"
+        assert len(results) == 30
 
 
 async def test_the_daemon_reaps_what_a_dead_spawner_left(shop):

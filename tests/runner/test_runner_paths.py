@@ -71,6 +71,21 @@ def test_a_symlinked_working_directory_is_refused(root, tmp_path):
     assert why(root, "a/b.json", folder="dir").startswith("`working_dir`: `dir` is a symlink")
 
 
+def test_bytes_that_the_policy_does_not_pin_are_refused_with_their_digest(root):
+    here = f"sha256:{hashlib.sha256(b'inside').hexdigest()}"
+    other, another = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+
+    def opened(*pins: str) -> Opened | tuple[Problem, ...]:
+        found = open_all(root, ".", [CheckedPath("runner", "a/b.json", "file", pins)])
+        if isinstance(found, Opened):
+            os.close(found.folder_fd)
+        return found
+
+    assert isinstance(opened(other, here), Opened)
+    assert opened(other) == (Problem("runner", f"`a/b.json` is {here}, and the policy pins another", "pin"),)
+    assert opened(other, another) == (Problem("runner", f"`a/b.json` is {here}, and the policy pins 2 others", "pin"),)
+
+
 @pytest.mark.parametrize("path", ["../outside/b.json", "a/../../outside/b.json", "/etc/passwd"])
 def test_what_leads_out_is_refused(root, path):
     assert "leads out of the instance's root" in why(root, path)

@@ -122,7 +122,7 @@ def test_values_survive_the_socket():
         argv=("true", "a"),
         cwd=".",
         env={"A": "b"},
-        paths=(CheckedPath("request", "r", "file"),),
+        paths=(CheckedPath("request", "r", "file", ("sha256:0",)),),
         limits=Limits(memory_bytes=5),
         prompts=PromptRules(("shell",), 5, "fail", 3),
         terminal=True,

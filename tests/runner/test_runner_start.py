@@ -14,7 +14,7 @@ import trio
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.protocol import SpawnFailed
-from tests.runner.workshop import Workshop, finish, open_descriptors, read_until, started
+from tests.runner.workshop import Workshop, count_descriptors, finish, read_until, started
 
 # The C library's two signals. What posix_spawn(3) starts, and `make` uses it, finds them ignored (glibc, spawni.c), hands
 # that on, and no sigaction(2) of the library's can change it.
@@ -193,7 +193,7 @@ async def test_a_failed_exec_is_told_and_leaves_nothing(shop, tmp_path, terminal
     shop.programs["python"] = str(broken)
 
     async with open_spawner(shop.setup()) as spawner:
-        before = open_descriptors(spawner.pid)
+        before = count_descriptors(spawner.pid)
         for _ in range(5):
             failed = await spawner.start(shop.request(terminal=terminal))
 
@@ -201,17 +201,17 @@ async def test_a_failed_exec_is_told_and_leaves_nothing(shop, tmp_path, terminal
             assert failed.reason == "exec-failed"
             assert failed.message == f"cannot start `{broken}`: cannot execute it: exec format error"
         assert children(spawner.pid) == []
-        assert open_descriptors(spawner.pid) == before
+        assert count_descriptors(spawner.pid) == before
 
 
 async def test_no_descriptor_and_no_zombie_stays_with_the_spawner(shop, spawner):
     shop.write("(sleep 0.01 &) ; exit 0", "runner.sh")
-    before = open_descriptors(spawner.pid)
+    before = count_descriptors(spawner.pid)
 
     for number in range(10):
         await finish(await spawner.start(shop.request("bash", terminal=number % 2 == 0)))
 
-    assert open_descriptors(spawner.pid) == before
+    assert count_descriptors(spawner.pid) == before
     assert children(spawner.pid) == []
 
 

@@ -115,7 +115,7 @@ level = "none"
     def wait_ready(self) -> None:
         """Until its doors are open."""
         try:
-            port = wait_until(self._port, timeout_s=20, what="the daemon's port")
+            port = wait_until(self._port, timeout_s=60, what="the daemon's port")
         except AssertionError:
             raise AssertionError((self.folder / "log").read_text()) from None
         self.url = f"http://127.0.0.1:{port}"

@@ -16,10 +16,11 @@ from typing import Final, Literal, get_args
 import attrs
 
 from sandboxd.errors import Problem
-from sandboxd.policy.model import Isolation as Level
+from sandboxd.policy.model import Isolation
 
 Layer = Literal["limits", "no-new-privileges", "landlock", "seccomp", "cgroup", "bubblewrap", "concealment", "witness"]
 LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
+BUBBLEWRAP: Final = "/usr/bin/bwrap"
 
 # Scopes came with Landlock ABI 6 (Linux 6.12). Below it a run could signal the daemon, whose user it shares: only a pid
 # namespace takes that away.
@@ -62,11 +63,11 @@ class Host:
 class Kept:
     """The level that a run gets; `note` says so where it is another one than was asked for."""
 
-    level: Level
+    level: Isolation
     note: str = ""
 
 
-def resolve(wanted: Level, host: Host) -> Kept | Problem:
+def resolve(wanted: Isolation, host: Host) -> Kept | Problem:
     """The level that this host keeps for a run that wants at least `wanted`, or why it keeps none."""
     if wanted == "none":
         return Kept("none")
@@ -86,7 +87,7 @@ def resolve(wanted: Level, host: Host) -> Kept | Problem:
     )
 
 
-def _missing(level: Level, host: Host) -> list[Ability]:
+def _missing(level: Isolation, host: Host) -> list[Ability]:
     """The layers of that level which do not work here."""
     layers: tuple[Layer, ...] = ("no-new-privileges", "limits", "seccomp", "landlock")
     if level == "strict":

@@ -15,23 +15,41 @@ import resource
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, assert_never
 
-from sandboxd.runner import cgroup, linux
-from sandboxd.runner.isolation import landlock, seccomp
-from sandboxd.runner.isolation.levels import LAYERS, Ability, Host, Layer
+import attrs
+
+from sandboxd.policy.model import Isolation
+from sandboxd.runner import cgroup, linux, waiting
+from sandboxd.runner.isolation import landlock, sandbox, seccomp
+from sandboxd.runner.isolation.confinement import Confinement
+from sandboxd.runner.isolation.levels import BUBBLEWRAP, LAYERS, Ability, Host, Kept, Layer, resolve
+from sandboxd.runner.isolation.sandbox import Bound, Unusable, View
 
 _CHILD_S: Final = 10  # what a child of a test may take before SIGALRM ends it; it takes about a millisecond
 _FILE_BYTES: Final = 4096
+_PIDS_INSIDE: Final = 16  # fresh namespaces count from 1
 
 Step = Callable[[], str]  # in the child: why the layer does not hold, or nothing
 
 
-def probe(layers: tuple[Layer, ...] = LAYERS, *, cgroup_parent: str | None = None) -> Host:
+def probe_for(level: Isolation, *, bubblewrap: str = BUBBLEWRAP) -> Host:
+    """Test what that level needs, and bubblewrap only where `standard` cannot be kept without."""
+    if level == "none":
+        return Host()
+    host = probe(("limits", "no-new-privileges", "seccomp", "landlock"))
+    if level == "standard" and resolve("standard", host) == Kept("standard"):
+        return host
+    return attrs.evolve(host, abilities={**host.abilities, "bubblewrap": self_test("bubblewrap", bubblewrap=bubblewrap)})
+
+
+def probe(layers: tuple[Layer, ...] = LAYERS, *, bubblewrap: str = BUBBLEWRAP, cgroup_parent: str | None = None) -> Host:
     """Test these layers; what is left out counts as not working."""
-    found = {layer: self_test(layer, cgroup_parent=cgroup_parent) for layer in layers}
+    found = {layer: self_test(layer, bubblewrap=bubblewrap, cgroup_parent=cgroup_parent) for layer in layers}
     try:
         version = landlock.abi()
     except OSError:
@@ -39,7 +57,7 @@ def probe(layers: tuple[Layer, ...] = LAYERS, *, cgroup_parent: str | None = Non
     return Host(found, version)
 
 
-def self_test(layer: Layer, *, cgroup_parent: str | None = None) -> Ability:
+def self_test(layer: Layer, *, bubblewrap: str = BUBBLEWRAP, cgroup_parent: str | None = None) -> Ability:
     """What this host can keep of one layer, proved by a real child."""
     match layer:
         case "limits":
@@ -52,8 +70,12 @@ def self_test(layer: Layer, *, cgroup_parent: str | None = None) -> Ability:
             return _seccomp()
         case "cgroup":
             return _cgroup(cgroup_parent)
-        case "bubblewrap" | "concealment" | "witness":
-            return Ability(layer, works=False, reason="it has no self-test yet")
+        case "bubblewrap":
+            return _bubblewrap(bubblewrap)
+        case "concealment":
+            return _told(layer, _concealment(), "a process that hides is closed to others of its user")
+        case "witness":
+            return _told(layer, _witness(), "a process that waits for input is seen")
         case _:
             assert_never(layer)
 
@@ -122,6 +144,115 @@ def _cgroup(parent: str | None) -> Ability:
     return Ability("cgroup", works=True, detail=f"controllers: {', '.join(controllers) or 'none'}")
 
 
+def _bubblewrap(path: str) -> Ability:
+    """Make namespaces, have a child join them, and look around from inside."""
+    if not os.access(path, os.X_OK):
+        return Ability("bubblewrap", works=False, reason=f"there is no `{path}`", cure=sandbox.CURE)
+    with tempfile.TemporaryDirectory(prefix="sandboxd-self-test-") as folder, _own_file() as secret:
+        (Path(folder) / "own").mkdir()
+        fds = [os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for name in (folder, f"{folder}/own")]
+        view = View("/usr/bin/env", Bound(fds[0], folder), (Bound(fds[1], f"{folder}/own"),))
+        try:
+            made = sandbox.make(view, bubblewrap=path)
+        except Unusable as error:
+            _close(fds)
+            return Ability("bubblewrap", works=False, reason=str(error), cure=sandbox.CURE)
+        told, tell = os.pipe()
+        try:
+            confinement = Confinement("strict", view, 1, b"", sandbox=made)
+            why = _in_child(lambda: _look_around(confinement, folder, secret, tell))
+        finally:
+            os.close(tell)
+            _reap(os.read(told, 32))
+            made.close()
+            os.waitpid(made.pid, 0)
+            _close((told, *fds))
+    return _told("bubblewrap", why, path, sandbox.CURE)
+
+
+def _look_around(confinement: Confinement, folder: str, secret: str, tell: int) -> str:
+    """Join the namespaces and try what must not be possible there."""
+    writable = confinement.enter(tell_fd=tell, terminal=False)
+    signal.alarm(_CHILD_S)  # the second child has none yet
+    if (seen := [name for name in os.listdir("/proc") if name.isdigit() and int(name) > _PIDS_INSIDE]) or len(writable) != 1:
+        return f"nothing is enforced: a child sees processes outside ({len(seen)})"
+    for what, act, code in (
+        ("open a file outside", lambda: os.close(os.open(secret, os.O_RDONLY)), errno.ENOENT),
+        ("write where it may only read", lambda: Path(folder, "new").touch(), errno.EROFS),
+    ):
+        if why := _must_fail(what, act, code):
+            return why
+    if sorted(os.listdir("/sys") if Path("/sys").exists() else []):
+        return "nothing is enforced: a child sees /sys"
+    Path(folder, "own", "new").touch()  # what must go on working
+    Path("/tmp/new").touch()  # noqa: S108  # its own
+    return ""
+
+
+def _concealment() -> str:
+    """One child hides, another one of the same user tries to look into it."""
+    ready, hide = os.pipe()
+    hidden = os.fork()
+    if hidden == 0:
+        try:
+            linux.prctl(linux.PR_SET_DUMPABLE, 0)
+            os.write(hide, b".")
+            signal.alarm(_CHILD_S)
+            signal.pause()
+        finally:
+            os._exit(0)
+    try:
+        os.close(hide)
+        os.read(ready, 1)
+
+        def look() -> str:
+            if os.geteuid() == 0:
+                return ""  # root sees everything: that is why the daemon refuses to run as root
+            for name in ("environ", "mem"):
+                if why := _must_fail(
+                    f"open another's {name}", partial(os.open, f"/proc/{hidden}/{name}", os.O_RDONLY), errno.EACCES
+                ):
+                    return why
+            return ""
+
+        return _in_child(look)
+    finally:
+        os.close(ready)
+        os.kill(hidden, signal.SIGKILL)
+        os.waitpid(hidden, 0)
+
+
+def _witness() -> str:
+    """A child waits for input, and is asked what it waits for."""
+    if why := waiting.why_not_here():
+        return why
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(read, 0)
+            os.closerange(3, write + 1)
+            os.execv(sandbox.cat(), ["cat"])
+        finally:
+            os._exit(127)
+    os.close(read)
+    try:
+        deadline = time.monotonic() + _CHILD_S
+        while time.monotonic() < deadline:
+            try:
+                found = waiting.wait_of(child, child)
+            except waiting.Unreadable:
+                return "another process of the same user may not be looked at"
+            if found is not None and found.call == "read":
+                return ""
+            time.sleep(0.001)
+        return "a process that waits for input was not seen waiting"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(write)
+
+
 def _limits() -> str:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
@@ -152,6 +283,17 @@ def _own_file() -> Iterator[str]:
     """A file that this user can read."""
     with tempfile.NamedTemporaryFile(prefix="sandboxd-self-test-") as file:
         yield file.name
+
+
+def _reap(told: bytes) -> None:
+    """The second child, which is ours where this process is a subreaper."""
+    with contextlib.suppress(ChildProcessError, ValueError):
+        os.waitpid(int(told), 0)
+
+
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _in_child(step: Step) -> str:

@@ -1,0 +1,95 @@
+"""What must be made for one run before it can be confined, and who takes it away afterwards?
+
+At `standard` a temporary folder, at `strict` namespaces. The spawner's one thread owns all of it; the folders are removed bit
+by bit between its other work.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from sandboxd.runner.isolation import sandbox, seccomp
+from sandboxd.runner.isolation.confinement import Confinement
+from sandboxd.runner.isolation.levels import Host
+from sandboxd.runner.isolation.sandbox import View
+from sandboxd.runner.protocol import SpawnerSetup
+from sandboxd.runner.scratch import Scratch
+from sandboxd.runner.seat import Admitted
+
+_filter_for = cache(seccomp.filter_for)
+_TMPDIR: Final = "TMPDIR"
+
+
+@attrs.frozen
+class Confined:
+    """What one run has of this. `env`: variables for it; `sessions`: those of processes that are no part of what it started."""
+
+    confinement: Confinement | None = None
+    env: Mapping[str, str] = attrs.field(factory=dict)
+    sessions: frozenset[int] = frozenset()
+
+
+class Confiner:
+    """Makes runs' surroundings and removes them."""
+
+    def __init__(self, setup: SpawnerSetup) -> None:
+        self._setup = setup
+        is_there = setup.scratch is not None and Path(setup.scratch).is_dir()
+        self._scratch = Scratch(setup.scratch) if is_there else None  # what a dead spawner left goes away, whatever the level
+
+    @property
+    def is_tidy(self) -> bool:
+        """Whether no folder waits to be removed."""
+        return self._scratch is None or self._scratch.is_clean
+
+    def prepare(self, admitted: Admitted, host: Host, *, cgroup_fd: int | None, marker: str) -> Confined:
+        """Everything for one run at its level; `OSError`, `sandbox.Unusable`. To be given back by `release`."""
+        plan = admitted.plan
+        if plan.isolation == "none":
+            return Confined()
+        view = View(
+            plan.program,
+            admitted.workspace,
+            admitted.writable,
+            self._setup.read,
+            network=plan.network,
+            tmp_bytes=plan.tmp_bytes,
+        )
+        calls = _filter_for(os.uname().machine, network=plan.network, by_name=plan.isolation == "strict")
+        if plan.isolation == "standard":
+            self._scratch = self._scratch or Scratch(self._setup.scratch)
+            folder = self._scratch.make()
+            confinement = Confinement("standard", view, host.landlock_abi, calls, scratch=folder)
+            return Confined(confinement, {_TMPDIR: folder})
+        made = sandbox.make(view, bubblewrap=self._setup.bubblewrap, cgroup_fd=cgroup_fd, marker=marker)
+        confinement = Confinement("strict", view, host.landlock_abi, calls, sandbox=made)
+        return Confined(confinement, sessions=frozenset({made.pid}))
+
+    def release(self, confined: Confined) -> None:
+        """The run is over: end its namespaces, have its folder removed."""
+        if confined.confinement is None:
+            return
+        if confined.confinement.sandbox is not None:
+            confined.confinement.sandbox.close()
+        if confined.confinement.scratch is not None and self._scratch is not None:
+            self._scratch.remove_soon(confined.confinement.scratch)
+
+    def tidy_some(self) -> None:
+        """A small piece of what waits to be removed."""
+        if self._scratch is not None:
+            self._scratch.remove_some()
+
+    def close(self, deadline: float) -> None:
+        """Remove what can be removed until then; the rest is found by the next start."""
+        if self._scratch is None:
+            return
+        while not self._scratch.is_clean and time.monotonic() < deadline:
+            self._scratch.remove_some()
+        self._scratch.close()

@@ -1,0 +1,118 @@
+"""How does a forked child get into the namespaces that wait for it, and what must it leave outside?
+
+In two steps: the spawner's child joins them all at once by the pidfd of their first process (setns(2), Linux 5.8), and forks
+once more, because only a child is born into another pid namespace. The first one tells its pid and ends; the second becomes a
+child of the spawner, which is a subreaper, takes the terminal, and goes on to become the program.
+
+Joining a user namespace of one's own gives every capability in it. They are used to put the writable folders in their place,
+and are gone before anything else happens.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import select
+import termios
+from typing import Final
+
+from sandboxd.runner import linux
+from sandboxd.runner.isolation.sandbox import SHELF, Bound, Sandbox, View
+
+# linux/sched.h
+_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
+    0x00020000,
+    0x02000000,
+    0x04000000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+_MOVE_MOUNT: Final = 429  # the same number on every architecture
+_MOVE_MOUNT_T_EMPTY_PATH: Final = 0x40
+_AT_FDCWD: Final = -100
+_RESOLVE: Final = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS
+_ALONE_S: Final = 10  # the first child ends at once
+
+
+def join(sandbox: Sandbox, *, network: bool, tell_fd: int, terminal: bool) -> None:
+    """Become the second child, inside. The first writes the second's pid to `tell_fd` and never returns from here."""
+    flags = _NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | (0 if network else _NEWNET)
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCNOTTY)  # a terminal has one session, and that of this process ends with it
+    linux.setns(sandbox.first_fd, flags)
+    first = os.pidfd_open(os.getpid())
+    second = os.fork()
+    if second:
+        os.write(tell_fd, str(second).encode())
+        os._exit(0)
+    poll = select.poll()
+    poll.register(first, select.POLLIN)
+    if not poll.poll(_ALONE_S * 1000):
+        raise OSError("its first half did not end")
+    os.setsid()
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def put_in_place(view: View) -> list[int]:
+    """Move each writable folder from the shelf to where it belongs; descriptors of them, good for rules.
+
+    Their places are opened below the workspace without following anything, and must be the very folders that were checked.
+    """
+    fds = []
+    workspace = _open(view.workspace.at, view.workspace.fd)
+    for number, bound in enumerate(view.writable):
+        place = linux.openat2(workspace, _below(view, bound), os.O_PATH | os.O_DIRECTORY, resolve=_RESOLVE)
+        _same(bound.at, place, bound.fd)
+        linux.syscall(
+            _MOVE_MOUNT,
+            ctypes.c_int(_AT_FDCWD),
+            f"{SHELF}/{number}".encode(),
+            ctypes.c_int(place),
+            b"",
+            ctypes.c_uint(_MOVE_MOUNT_T_EMPTY_PATH),
+        )
+        os.close(place)
+        place = linux.openat2(workspace, _below(view, bound), os.O_PATH | os.O_DIRECTORY, resolve=_RESOLVE)
+        _same(bound.at, place, bound.fd)
+        fds.append(place)
+    os.close(workspace)
+    return fds
+
+
+def open_folder(view: View, relative: str, outside_fd: int) -> int:
+    """The working directory, seen from inside: the one that was checked, or `OSError`."""
+    workspace = _open(view.workspace.at, view.workspace.fd)
+    try:
+        folder = linux.openat2(workspace, relative, os.O_PATH | os.O_DIRECTORY, resolve=_RESOLVE)
+    finally:
+        os.close(workspace)
+    _same(relative, folder, outside_fd)
+    return folder
+
+
+def drop_capabilities() -> None:
+    """All of them, from every set, and for good."""
+    number = 0
+    while linux.drop_from_bounding_set(number):
+        number += 1
+    linux.drop_all_capabilities()
+
+
+def _open(path: str, outside_fd: int) -> int:
+    fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    _same(path, fd, outside_fd)
+    return fd
+
+
+def _below(view: View, bound: Bound) -> str:
+    return os.path.relpath(bound.at, view.workspace.at)
+
+
+def _same(name: str, inside_fd: int, outside_fd: int) -> None:
+    inside, outside = os.fstat(inside_fd), os.fstat(outside_fd)
+    if (inside.st_dev, inside.st_ino) != (outside.st_dev, outside.st_ino):
+        raise OSError(f"`{name}` was exchanged for another folder since it was checked")
