@@ -120,9 +120,10 @@ def make(view: View, *, bubblewrap: str = BUBBLEWRAP, cgroup_fd: int | None = No
 
 
 def _arguments(view: View, info_fd: int) -> list[str]:
+    # No `--hostname`: a unit's ProtectHostname= forbids it, and the host's name is nothing that is kept from a run.
     words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if view.network else ["--unshare-net"]
-    words += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL", "--info-fd", str(info_fd)]
+    words += ["--die-with-parent", "--cap-drop", "ALL", "--info-fd", str(info_fd)]
     words += ["--ro-bind", places.SYSTEM, places.SYSTEM]
     for top in places.TOP:
         path = Path(top)
