@@ -28,12 +28,16 @@ class Received:
 
 @attrs.frozen
 class Voted:
-    """Somebody answered. `problems`: what a validator, ours and bounded, found wrong with the payload."""
+    """Somebody answered. `problems`: what a validator, ours and bounded, found wrong with the payload.
+
+    `unjudged`: why it could not be said whether the payload fits; empty: it could.
+    """
 
     principal: Principal
     channel: str
     payload: Payload
     problems: tuple[Problem, ...] = ()
+    unjudged: str = ""
 
 
 @attrs.frozen
@@ -201,6 +205,7 @@ Outcome = Literal[
     "counted",  # a vote, not the last one that is needed
     "decided",  # the vote that fixed the answer
     "invalid",  # it does not fit
+    "unjudged",  # whether it fits is not known, so it is not taken; that is our fault, and spends nothing
     "not-eligible",
     "closed",  # too late: answered, expired, cancelled, or its answer is under way
     "responded",  # the asker took our answer

@@ -142,6 +142,8 @@ def _voted(approval: Approval, event: Voted, now: datetime) -> Decided:
         return Decided(approval, marks=(Mark("not-eligible", _why_not(approval, event)),))
     if approval.phase != "open":
         return Decided(approval, marks=(Mark("closed", _standing(approval)),))
+    if event.unjudged:
+        return Decided(approval, marks=(Mark("unjudged", event.unjudged),))
     if event.problems:
         why = "; ".join(map(str, event.problems))
         counted = attrs.evolve(approval, misfits=approval.misfits + 1, status="invalid", reason="the last answer did not fit")

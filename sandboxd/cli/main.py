@@ -36,6 +36,8 @@ COMMANDS: Final = {
     "courier": "Send push notifications for a daemon that may not connect itself.",
     "audit": "Read the record of who did what: a host's, or a cockpit's.",
     "install-units": "Write the systemd units that the config needs, or check them.",
+    "cockpit": "Gather the questions of several hosts.",
+    "policies": "Try the rules of a cockpit.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",
 }
@@ -56,7 +58,7 @@ Exit codes:
   7 question expired · 8 still pending · 9 daemon unreachable · 130 interrupted
 
 \b
-Of `serve`: 0 told to stop · 1 could not start or go on · 78 config, policy or pack is wrong
+Of `serve`, `cockpit`: 0 told to stop · 1 could not start or go on · 78 config, policy or pack is wrong
 Of `conformance`: 0 passed · 1 something failed · 2 could not run
 Of `run`: the program's own code · 128+n a signal ended it · 123 nobody answered
   124 its time was over · 125 refused, wrong usage or could not start

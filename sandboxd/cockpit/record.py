@@ -57,12 +57,27 @@ class Pending:
 
 
 @attrs.frozen
+class News:
+    """Something that people are told: asked, reminder, escalation (by `route`), invalid, closed, or alert with its `why`.
+
+    A channel keeps the number of the last one that it has told; the record is as it stands now.
+    """
+
+    number: int
+    what: str
+    route: str
+    why: str
+    record: Record
+
+
+@attrs.frozen
 class Sighting:
     """A task that asks what cannot be asked here: `observed` has no envelope, `malformed` one that must not be used."""
 
     number: int
     host: str
     task_id: str
+    digest: str
     kind: str
     text: str
     why: str

@@ -20,7 +20,7 @@ from sandboxd.approvals.reducer import begin, decide
 from sandboxd.cockpit import audit, rows
 from sandboxd.cockpit.audit import Kept, Links
 from sandboxd.cockpit.codec import from_us
-from sandboxd.cockpit.record import Heard, Pending, Place, Record, Sighting
+from sandboxd.cockpit.record import Heard, News, Pending, Place, Record, Sighting
 from sandboxd.cockpit.schema import SCHEMA
 from sandboxd.db.database import Database, open_database
 
@@ -121,6 +121,18 @@ class Records:
         """What stands there now and cannot be asked."""
         return await self._database.read(rows.sightings)
 
+    async def untold(self) -> Sequence[Record]:
+        """Open questions for which neither a rule nor a person was looked for yet."""
+        return await self._database.read(rows.untold)
+
+    async def tell_people(self, record: Record) -> None:
+        """No rule answers it: people are asked."""
+        await self._write(lambda connection: rows.tell_people(connection, record.number, self._clock()))
+
+    async def news_after(self, number: int, limit: int) -> Sequence[News]:
+        """What people are told, behind that number and in order; a channel keeps how far it has come."""
+        return await self._database.read(lambda connection: rows.news_after(connection, number, limit))
+
     async def audit_last(self, limit: int) -> Sequence[Kept]:
         """The end of the audit."""
         return await self._database.read(lambda connection: audit.last(connection, limit))
@@ -136,6 +148,12 @@ class Records:
             await self._changed.wait()
         return self._changes
 
+    def touch(self) -> None:
+        """Let everybody who waits look again."""
+        self._changes += 1
+        self._changed.set()
+        self._changed = trio.Event()
+
     async def close(self) -> None:
         """Finish what was begun."""
         await self._database.close()
@@ -147,9 +165,7 @@ class Records:
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         result = await self._database.write(work)
-        self._changes += 1
-        self._changed.set()
-        self._changed = trio.Event()
+        self.touch()
         return result
 
 

@@ -12,7 +12,6 @@ import attrs
 
 from sandboxd.approvals.events import (
     Alert,
-    Ask,
     Decided,
     Deliver,
     Effect,
@@ -29,7 +28,7 @@ from sandboxd.approvals.timing import next_wake
 from sandboxd.cockpit import audit
 from sandboxd.cockpit.audit import Entry, Links
 from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, to_us
-from sandboxd.cockpit.record import Pending, Place, Record, Sighting
+from sandboxd.cockpit.record import News, Pending, Place, Record, Sighting
 
 _RECORD: Final = "p.number, p.host, p.task_id, p.context_id, p.envelope, p.links, p.body"
 _UNSAID: Final = ("nothing", "repeated")  # nobody did anything, and nothing came of it
@@ -138,6 +137,29 @@ def tell(
             audit.append(connection, _entry(record, event, mark, now))
 
 
+def untold(connection: sqlite3.Connection) -> Sequence[Record]:
+    """Open questions for which neither a rule nor a person was looked for yet."""
+    rows = connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE phase = 'open' AND is_told = 0 ORDER BY number")  # noqa: S608 - constants
+    return [_record(row) for row in rows]
+
+
+def tell_people(connection: sqlite3.Connection, number: int, now: datetime) -> None:
+    """People are asked, once, if it is still open."""
+    told = connection.execute("UPDATE prompts SET is_told = 1 WHERE number = ? AND phase = 'open' AND is_told = 0", (number,))
+    if told.rowcount:
+        _insert_news(connection, by_number(connection, number), now, "asked", "", "")
+
+
+def news_after(connection: sqlite3.Connection, number: int, limit: int) -> Sequence[News]:
+    """The first `limit` pieces of news behind that number, in order."""
+    rows = connection.execute(
+        f"SELECT n.number, n.what, n.route, n.why, {_RECORD} FROM news n JOIN prompts p ON p.number = n.prompt"  # noqa: S608 - constants
+        " WHERE n.number > ? ORDER BY n.number LIMIT ?",
+        (number, limit),
+    )
+    return [News(number, what, route, why, _record(record)) for number, what, route, why, *record in rows]
+
+
 def drop_wires(connection: sqlite3.Connection) -> None:
     """Forget every call: whether one was made before a crash is not known, so each question says anew what it needs."""
     connection.execute("DELETE FROM wires")
@@ -168,7 +190,7 @@ def pass_by(connection: sqlite3.Connection, host: str, task_id: str, digest: str
 def sightings(connection: sqlite3.Connection) -> Sequence[Sighting]:
     """What stands there now and cannot be asked."""
     rows = connection.execute(
-        "SELECT number, host, task_id, kind, text, why FROM sightings WHERE gone_at_us IS NULL ORDER BY number"
+        "SELECT number, host, task_id, digest, kind, text, why FROM sightings WHERE gone_at_us IS NULL ORDER BY number"
     )
     return [Sighting(*row) for row in rows]
 
@@ -183,15 +205,18 @@ def _set_wire(connection: sqlite3.Connection, record: Record, wire: Wire) -> Non
 
 
 def _add_news(connection: sqlite3.Connection, record: Record, effect: Effect, now: datetime) -> None:
+    news: tuple[str, str, str]
     match effect:
-        case Ask():
-            news = ("asked", "", "")
         case Tell(what=what, route=route):
             news = (what, route, "")
         case Alert(why=why):
             news = ("alert", "", why)
-        case _:  # the calls went the other way
+        case _:  # calls went the other way; `Ask` becomes news when no rule answers (`tell_people`)
             return
+    _insert_news(connection, record, now, *news)
+
+
+def _insert_news(connection: sqlite3.Connection, record: Record, now: datetime, *news: str) -> None:
     connection.execute(
         "INSERT INTO news (prompt, rev, at_us, what, route, why) VALUES (?, ?, ?, ?, ?, ?)",
         (record.number, record.approval.rev, to_us(now), *news),

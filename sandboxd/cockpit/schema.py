@@ -24,6 +24,7 @@ CREATE TABLE prompts (
     phase TEXT NOT NULL,
     step TEXT NOT NULL,
     asked_at_us INTEGER NOT NULL,
+    is_told INTEGER NOT NULL DEFAULT 0,
     wake_at_us INTEGER,
     body TEXT NOT NULL,
     UNIQUE (host, prompt_id)

@@ -58,8 +58,9 @@ class SpawnerSetup:
     its own one, where it may write there. `source`: the config that it came from, to be read again at a reload
     (`setup.renewed`); None: there is none. `read`: what runs may read of this host besides the system's own folders.
     `bubblewrap`: its absolute path. `scratch`: a folder for the runs' temporary folders, emptied at the start; None: a fresh
-    one. `max_runs`: so many are there at a time, whatever the daemon asks for. `late_s`: so long after its own limit a run is
-    ended unasked.
+    one. `closed`: the daemon's own files and folders, which no confined run may find in what it can read.
+    `max_runs`: so many are there at a time, whatever the daemon asks for. `late_s`: so long after its own limit a run is ended
+    unasked.
     """
 
     instances: tuple[InstanceSetup, ...]
@@ -70,6 +71,7 @@ class SpawnerSetup:
     read: tuple[str, ...] = ()
     bubblewrap: str = BUBBLEWRAP
     scratch: str | None = None
+    closed: tuple[str, ...] = ()
     max_runs: int = 1024
     late_s: float = 180.0
 
@@ -153,7 +155,15 @@ def to_json(value: Any) -> Any:
 def setup_from_json(frame: Mapping[str, Any]) -> SpawnerSetup:
     """The inverse of `to_json`."""
     instances = tuple(InstanceSetup(**{**one, "policies": tuple(one["policies"])}) for one in frame["instances"])
-    return SpawnerSetup(**{**frame, "instances": instances, "programs": dict(frame["programs"]), "read": tuple(frame["read"])})
+    return SpawnerSetup(
+        **{
+            **frame,
+            "instances": instances,
+            "programs": dict(frame["programs"]),
+            "read": tuple(frame["read"]),
+            "closed": tuple(frame["closed"]),
+        }
+    )
 
 
 def request_from_json(frame: Mapping[str, Any]) -> RunRequest:

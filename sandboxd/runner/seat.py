@@ -85,6 +85,9 @@ class Seat:
         kept = resolve(decision.plan.isolation, self.host)
         if isinstance(kept, Problem):
             return Denied((kept,))
+        if kept.level != "none" and self._is_open_to(instance):
+            why = "the instance's root, or what the config lets tasks read, holds files of the daemon's own, such as its state"
+            return Denied((Problem("isolation", f"cannot keep `{kept.level}`: {why}", "isolation"),))
         root = instance.open_root()
         if isinstance(root, Problem):
             return Denied((root,))
@@ -112,6 +115,11 @@ class Seat:
     def _level(self, policy: Policy) -> str:
         kept = resolve(max(self.setup.isolation, policy.isolation.level or "none", key=LEVELS.index), self.host)
         return kept.level if isinstance(kept, Kept) else kept.reason
+
+    def _is_open_to(self, instance: _Instance) -> bool:
+        """Whether a run there could read what is the daemon's own."""
+        seen = [Path(os.path.realpath(name)) for name in (instance.root_real, *self.setup.read)]
+        return any(Path(os.path.realpath(name)).is_relative_to(folder) for name in self.setup.closed for folder in seen)
 
     def adapters(self) -> dict[str, list[list[object]]]:
         """For each instance the adapters that its policies allow, each with its modes."""

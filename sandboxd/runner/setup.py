@@ -41,10 +41,16 @@ def setup_of(config: Config, cgroup: Path | None = None) -> SpawnerSetup:
             tuple(map(str, config.isolation.read)),
             str(config.isolation.bubblewrap),
             str(config.state_dir / SCRATCH_NAME),
+            _closed(config),
             max_runs=config.limits.max_tasks + RUNS_SPARE,
             late_s=2 * config.limits.stop_grace_s + LATE_S,  # the stop ladder's INT and TERM, and then some
         )
     )
+
+
+def _closed(config: Config) -> tuple[str, ...]:
+    keys = (config.listen.tls.key,) if config.listen.tls else ()
+    return tuple(str(path.absolute()) for path in (config.state_dir, *config.tokens.values(), *keys))
 
 
 def read_setup(sock: socket.socket, reader: FrameReader) -> SpawnerSetup | None:
@@ -88,4 +94,4 @@ def renewed(setup: SpawnerSetup, digest: str) -> SpawnerSetup:
 
 def _fixed(setup: SpawnerSetup) -> SpawnerSetup:
     instances = tuple(attrs.evolve(instance, policies=()) for instance in setup.instances)
-    return attrs.evolve(setup, instances=instances, programs={}, cgroup=None, max_runs=0, late_s=0.0)
+    return attrs.evolve(setup, instances=instances, programs={}, closed=(), cgroup=None, max_runs=0, late_s=0.0)

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 from sandboxd.approvals.events import Received, Restarted, Taken, Voted
-from sandboxd.approvals.record import Payload, Question, Terms
+from sandboxd.approvals.record import Payload, Question, Terms, payload
 from sandboxd.approvals.routing import route
 from tests.approvals.desk import NOON, Desk, person
 
@@ -146,6 +146,14 @@ def test_the_same_id_with_another_question_is_a_conflict_that_no_answer_passes()
     assert desk.hear(Received(Question(desk.question.prompt_id, "other"), Terms(), "seed")) == "conflict"
     assert desk.stands == ("conflict", "reconcile", "paused")
     assert desk.vote(ALICE) == "closed"
+
+
+def test_an_answer_that_could_not_be_checked_is_not_taken_and_spends_nothing():
+    desk = Desk(schema_budget=1)
+
+    assert desk.hear(Voted(ALICE, "test", payload({"text": "y"}), unjudged="the schema takes too long")) == "unjudged"
+    assert desk.stands == ("pending", "open", "awaiting-approval")
+    assert desk.sent == []
 
 
 def test_a_secret_that_the_controller_has_forgotten_is_asked_for_again():

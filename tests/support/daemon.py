@@ -53,7 +53,7 @@ def processes_with(marker: str) -> list[int]:
 class Daemon:
     """A `sandboxd serve` of our own, over loopback TCP."""
 
-    def __init__(self, folder: Path, node: str, policy: str | None = None, extra: str = "") -> None:
+    def __init__(self, folder: Path, node: str, policy: str | None = None, extra: str = "", isolation: str = "none") -> None:
         self.folder = folder
         self.workspace = folder / "workspace"
         adapter = self.workspace / ".aiwg/ops/adapters/sandbox-agent-runner"
@@ -84,7 +84,7 @@ policies = ["{self.policy}"]
 default = true
 
 [isolation]
-level = "none"
+level = "{isolation}"
 {extra}
 """
         )

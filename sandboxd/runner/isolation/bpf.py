@@ -73,6 +73,12 @@ def if_any_bit(bits: int, verdict: int) -> Block:
     return ((_ANY_BIT, 0, 1, bits), *give(verdict))
 
 
+def unless_any_bit(bits: int, then: Block) -> Block:
+    """Into the block when none of those bits is set, else past it. The block must end with a verdict."""
+    assert then[-1][0] == _RETURN
+    return ((_ANY_BIT, len(then), 0, bits), *then)
+
+
 def if_one_of(values: Iterable[int], verdict: int) -> Block:
     """That verdict when the accumulator is one of the values, else go on."""
     row = sorted(set(values))

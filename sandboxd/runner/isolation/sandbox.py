@@ -92,15 +92,22 @@ def make(view: View, *, bubblewrap: str = BUBBLEWRAP, cgroup_fd: int | None = No
         fds += [said, child_err]
         told, child_info = os.pipe()
         fds += [told, child_info]
-        arguments = [bubblewrap, *_arguments(view, child_info), "--", cat()]
-        passed = (child_info, view.workspace.fd, *(bound.fd for bound in view.writable))
+        child_words, words = os.pipe()
+        fds += [child_words, words]
+        # Through a pipe, which holds 64 KiB: what stands on the command line can be read inside, and names the host's folders.
+        told_words = b"".join(os.fsencode(word) + b"\0" for word in _arguments(view, child_info))
+        os.set_blocking(words, False)
+        if os.write(words, told_words) < len(told_words):
+            raise OSError("`[isolation] read` names too much")
+        arguments = [bubblewrap, "--args", str(child_words), "--", cat()]
+        passed = (child_words, child_info, view.workspace.fd, *(bound.fd for bound in view.writable))
         pid = os.fork()
     except OSError as error:
         _close(fds)
         raise Unusable(_text(error)) from error
     if pid == 0:
         _become(arguments, (child_in, child_out, child_err), passed, cgroup_fd, marker)
-    _close((child_in, child_out, child_err, child_info))
+    _close((child_in, child_out, child_err, child_info, child_words, words))
     try:
         os.write(life, b".")
         if not _is_ready(echo):

@@ -5,6 +5,9 @@ is refused: sockets (only connected pairs are left), namespaces and mounts, othe
 io_uring, keyrings, System V and POSIX queues, typing into a terminal, and whatever is newer than this list. Refused means an
 errno, so that programs go on by other means; only a foreign table of calls (32-bit, x32) kills.
 
+A file or folder with the set-user-id or set-group-id bit cannot be made: others who share the workspace could run it with the
+rights of the daemon's user. openat2 keeps its mode in memory, so it fails with ENOSYS, and libraries fall back to openat.
+
 At `standard` changing a file by its name alone (mode, owner, times, attributes) is refused too: Landlock does not know these
 calls, and the run has the daemon's user id. By a descriptor of a file that it may open they still work. Inside bubblewrap
 the mounts say what may be changed.
@@ -15,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 from typing import Final
 
 from sandboxd.runner import linux
@@ -51,6 +55,10 @@ _ATTRIBUTES_BY_NAME: Final = ("setxattr", "lsetxattr", "setxattrat", "removexatt
 _TERMINAL_CALLS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD
 _NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET (linux/sched.h)
 _X32: Final = 0x40000000
+_SET_ID: Final = 0o6000  # S_ISUID, S_ISGID
+_MAKES_A_FILE: Final = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE: only then has open(2) a mode
+_MODE_AT_1: Final = ("chmod", "fchmod", "creat", "mkdir", "mknod")
+_MODE_AT_2: Final = ("fchmodat", "fchmodat2", "mkdirat", "mknodat")
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE = 1, 2, 0xF
 _PER_LINUX, _ASK_PERSONALITY = 0, 0xFFFFFFFF
@@ -87,7 +95,13 @@ def filter_for(machine: str, *, network: bool, by_name: bool) -> bytes:
         bpf.if_above(_X32 - 1, bpf.KILL) if here.has_x32 else (),
         bpf.if_above(LAST_KNOWN, bpf.refuse(errno.ENOSYS)),
         bpf.if_one_of(numbers(*_REFUSED), _NO),
-        bpf.if_one_of(numbers("clone3"), bpf.refuse(errno.ENOSYS)),  # its flags stand in memory: libraries fall back to clone
+        bpf.if_one_of(numbers("clone3", "openat2"), bpf.refuse(errno.ENOSYS)),  # flags and mode stand in memory
+        () if network else bpf.if_one_of(numbers("bind", "listen", "connect"), _NO_NETWORK),  # a pair is bound to nothing
+        *(() if by_name else _names_are_closed(numbers, on)),
+        *(on(name, _mode(1)) for name in _MODE_AT_1),
+        *(on(name, _mode(2)) for name in _MODE_AT_2),
+        on("open", _open(flags_at=1)),
+        on("openat", _open(flags_at=2)),
         on("clone", _clone()),
         on("socket", _socket(network)),
         on("socketpair", _socketpair()),
@@ -100,14 +114,6 @@ def filter_for(machine: str, *, network: bool, by_name: bool) -> bytes:
         on("ioprio_set", _only(0, _IOPRIO_WHO_PROCESS, then=_only(1, 0))),
         on("personality", (*bpf.load_argument(0), *bpf.if_one_of((_PER_LINUX, _ASK_PERSONALITY), bpf.ALLOW), *bpf.give(_NO))),
     ]
-    if not by_name:
-        blocks += [
-            bpf.if_one_of(numbers(*_BY_NAME), _NO),
-            bpf.if_one_of(
-                numbers(*_ATTRIBUTES_BY_NAME), bpf.refuse(errno.ENOTSUP)
-            ),  # `cp -a` and `tar` take it as they find it
-            on("utimensat", _by_descriptor()),
-        ]
     return bpf.assemble([*blocks, bpf.give(bpf.ALLOW)])
 
 
@@ -143,6 +149,22 @@ def _socketpair() -> Block:
 def _of_type(*types: int) -> Block:
     told = bpf.if_one_of(types, bpf.ALLOW)
     return (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *told, *bpf.give(_NO_NETWORK))
+
+
+def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
+    return (
+        bpf.if_one_of(numbers(*_BY_NAME), _NO),
+        bpf.if_one_of(numbers(*_ATTRIBUTES_BY_NAME), bpf.refuse(errno.ENOTSUP)),  # `cp -a` and `tar` take it as they find it
+        on("utimensat", _by_descriptor()),
+    )
+
+
+def _mode(index: int) -> Block:
+    return (*bpf.load_argument(index), *bpf.if_any_bit(_SET_ID, _NO), *_YES)
+
+
+def _open(*, flags_at: int) -> Block:
+    return (*bpf.load_argument(flags_at), *bpf.unless_any_bit(_MAKES_A_FILE, _YES), *_mode(flags_at + 1))
 
 
 def _by_descriptor() -> Block:

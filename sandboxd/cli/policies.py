@@ -1,0 +1,96 @@
+"""Who would answer this question in a cockpit, and why?"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sandboxd.a2a.canonical import sha256_hex
+from sandboxd.approvals.events import Received
+from sandboxd.approvals.record import Question, Terms
+from sandboxd.approvals.reducer import begin
+from sandboxd.approvals.routing import Principal
+from sandboxd.cli.console import Console
+from sandboxd.cli.exits import Exit, Failure, of_load_error
+from sandboxd.cli.options import json_option
+from sandboxd.cockpit.config import read_rules
+from sandboxd.cockpit.controller import terms_of
+from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
+from sandboxd.errors import LoadError
+from sandboxd.hitl.envelope import PromptEnvelope
+from sandboxd.hitl.received import parse_envelope
+
+
+@click.group()
+def policies() -> None:
+    """Try the rules of a cockpit."""
+
+
+@policies.command("test")
+@click.option("--rules", "files", type=click.Path(path_type=Path), multiple=True, required=True, metavar="FILE", help="Rules.")
+@click.option("--prompt", "prompt", type=click.File("r", encoding="utf-8"), required=True, help="A prompt envelope, as JSON.")
+@click.option("--as", "name", default="", metavar="NAME", help="A person, or an account such as token:alice.")
+@click.option("--host", default="any-host", show_default=True, help="The host that asks.")
+@json_option
+def test_(*, files: tuple[Path, ...], prompt: Any, name: str, host: str, as_json: bool) -> None:
+    """Say which rule a question meets, whether the rule answers it, and who else may.
+
+    Exit code: 0 the rule answers, or NAME may · 4 NAME may not · 1 nobody was named, and people are asked.
+    """
+    try:
+        book = read_rules(list(files))
+    except LoadError as error:
+        raise of_load_error(error) from error
+    told, code = _explain(book, _read(prompt), host, name)
+    console = Console.of_process()
+    if as_json:
+        console.object({"schema": "sandboxd.policies-test/1", **told})
+    else:
+        for key, value in told.items():
+            console.say(f"{key.replace('_', ' '):<13} {value}")
+    if code is not Exit.DONE:
+        raise click.exceptions.Exit(int(code))
+
+
+def _read(file: Any) -> PromptEnvelope:
+    try:
+        value = json.load(file)
+    except ValueError as error:
+        raise Failure(f"cannot read the prompt: it is no JSON ({error})") from error
+    envelope = parse_envelope(value)
+    if not isinstance(envelope, PromptEnvelope):
+        raise Failure("cannot ask this: the envelope is malformed", problems=envelope)
+    return envelope
+
+
+def _explain(book: RuleBook, envelope: PromptEnvelope, host: str, name: str) -> tuple[dict[str, Any], Exit]:
+    terms, rule = terms_of(book, host, envelope), book.find(host, envelope.prompt)
+    question = Question(envelope.prompt_id, sha256_hex([]), envelope.allowed_responders, None)  # a deadline may have passed
+    approval = begin(Received(question, terms, ""), datetime.now(UTC)).approval
+    found = resolve(book, host, envelope.prompt, approval)
+    told: dict[str, Any] = {
+        "rule": rule.name if rule else "(none)",
+        "answered_by": f"policy:{found.rule.name}" if isinstance(found, Resolved) else "people",
+        "because": "the rule says so" if isinstance(found, Resolved) else found,
+        "must_agree": approval.votes_needed,
+        "answers_are": terms.payload_class,
+        "stands": _spell(terms),
+    }
+    if approval.dead_end:
+        told["nobody"] = approval.dead_end
+    code = Exit.DONE if isinstance(found, Resolved) else Exit.OTHER
+    if name:
+        person = re.sub(r"^(token|uid|cert|web):", "", name)
+        may = approval.is_eligible(Principal(name, person, may_answer=True))
+        told[name] = "may answer, where granted to answer at all" if may else "may not answer"
+        code = Exit.DONE if may else Exit.NOT_ALLOWED
+    return told, code
+
+
+def _spell(terms: Terms) -> str:
+    return f"{terms.patience} at most, then {terms.on_expiry}"

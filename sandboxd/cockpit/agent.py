@@ -1,0 +1,260 @@
+"""How is a host asked and answered over A2A 1.0?
+
+JSON-RPC or HTTP+JSON, as the host is configured. The hitl-prompt extension is opted into by its full URI on every request. No
+redirect is followed, no proxy of the environment is used, and an answer has a bound. idempotency/v1 is left out on purpose:
+under it a host repeats a passing failure for as long as it remembers it, and the prompt id makes answers safe to send again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+import attrs
+import httpx
+import trio
+
+from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
+from sandboxd.a2a.jsontext import parse_json
+from sandboxd.a2a.model import TaskState
+from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
+from sandboxd.cockpit.sse import Events, TooLong
+from sandboxd.errors import InvalidJson
+
+BODY_MAX_BYTES: Final = 32 * 1024 * 1024  # a task comes with its artifacts
+CALL_S: Final = 15.0
+SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
+PAGES_MAX: Final = 20
+Transport = Literal["jsonrpc", "rest"]
+Hear = Callable[[int | None, Seen], bool]  # the event's number, None: it has none; False: no more of them
+
+_NOT_FINISHED: Final = (TaskState.INPUT_REQUIRED, TaskState.WORKING, TaskState.SUBMITTED)
+
+
+def _hidden(token: str) -> str:
+    return "<secret>" if token else "''"
+
+
+@attrs.frozen
+class HostAddress:
+    """Where a host is: `name` is what this cockpit calls it, `url` its A2A interface's."""
+
+    name: str
+    url: str
+    transport: Transport = "jsonrpc"
+    token: str = attrs.field(default="", repr=_hidden)
+
+
+class Agent:
+    """One host's client, opened by `open_agent`. Every call can raise `Refused`, `Unreachable` or `Unreadable`."""
+
+    def __init__(self, address: HostAddress, http: httpx.AsyncClient) -> None:
+        self.name = address.name
+        self._address = address
+        self._http = http
+        self._ids = itertools.count(1)
+
+    async def unfinished(self) -> Sequence[Seen]:
+        """Every task that this client may see and that has not ended."""
+        found: list[Seen] = []
+        for state in _NOT_FINISHED:
+            token = ""
+            for _ in range(PAGES_MAX):
+                query = {"status": f"TASK_STATE_{state.name}", "pageSize": 100} | ({"pageToken": token} if token else {})
+                page = await self._call("ListTasks", "GET", "/tasks", query, in_query=True)
+                listed = page.get("tasks")
+                found += [seen for one in (listed if isinstance(listed, list) else []) if (seen := read_task(one))]
+                token = str(page.get("nextPageToken") or "")
+                if not token:
+                    break
+        return found
+
+    async def get(self, task_id: str) -> Seen:
+        """The task as it stands, with its history."""
+        return self._task(await self._call("GetTask", "GET", f"/tasks/{_segment(task_id)}", {"id": task_id}, in_query=True))
+
+    async def answer(
+        self, *, task_id: str, context_id: str, message_id: str, prompt_id: str, payload: Any, is_secret: bool
+    ) -> None:
+        """Send an answer; returning means that the host has accepted it."""
+        said = (
+            {"text": "The answer stands in the metadata."} if is_secret else {"data": payload, "mediaType": "application/json"}
+        )
+        message = {
+            "messageId": message_id,
+            "role": "ROLE_USER",
+            "taskId": task_id,
+            "contextId": context_id,
+            "parts": [said],
+            "metadata": {HITL_RESPONSE_FOR: {"prompt_id": prompt_id, "payload": payload}},
+        }
+        body = {"message": message, "configuration": {"returnImmediately": True}}
+        await self._call("SendMessage", "POST", "/message:send", body)
+
+    async def cancel(self, task_id: str, reason: str) -> Seen:
+        """End the task; as it then stands."""
+        body = {"id": task_id, "metadata": {"reason": reason}}
+        return self._task(await self._call("CancelTask", "POST", f"/tasks/{_segment(task_id)}:cancel", body))
+
+    async def follow(self, task_id: str, hear: Hear, *, after: int | None) -> None:
+        """Hear the task as it stands, then every change of its state, until the host closes the stream or `hear` has enough."""
+        headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": str(after)})
+        body = self._envelope("SubscribeToTask", {"id": task_id}) if self._is_rpc else None
+        url = self._address.url + ("" if self._is_rpc else f"/tasks/{_segment(task_id)}:subscribe")
+        timeout = httpx.Timeout(CALL_S, read=SILENCE_S)
+        with _reaching():
+            request = self._http.build_request("POST", url, headers=headers, json=body, timeout=timeout)
+            async with self._sent(request) as response:
+                is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+                if response.status_code != httpx.codes.OK or not is_stream:
+                    self._read(response.status_code, await _body(response))
+                    raise Unreadable("a stream was expected")
+                events = Events()
+                await _drain(response, lambda piece: self._hear(events.feed(piece), hear))
+
+    def _hear(self, events: Iterable[tuple[int | None, str]], hear: Hear) -> bool:
+        for number, data in events:
+            value = _json(data.encode())
+            seen = read_task(self._read(httpx.codes.OK, value) if self._is_rpc else value)
+            if seen is not None and not hear(number, seen):
+                return False
+        return True
+
+    @property
+    def _is_rpc(self) -> bool:
+        return self._address.transport == "jsonrpc"
+
+    async def _call(
+        self, method: str, verb: str, path: str, params: Mapping[str, Any], *, in_query: bool = False
+    ) -> Mapping[str, Any]:
+        with _reaching():
+            if self._is_rpc:
+                request = self._http.build_request("POST", self._address.url, json=self._envelope(method, params))
+            elif in_query:
+                query = {name: str(value) for name, value in params.items() if name != "id"}
+                request = self._http.build_request(verb, self._address.url + path, params=query)
+            else:
+                request = self._http.build_request(verb, self._address.url + path, json=params)
+            with trio.move_on_after(CALL_S * 2):  # httpx bounds each read, not all of them together
+                async with self._sent(request) as response:
+                    return self._read(response.status_code, await _body(response))
+        raise Unreachable("the host did not answer in time")
+
+    @asynccontextmanager
+    async def _sent(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
+        request.stream = _Whole(request.content)
+        response = await self._http.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    def _read(self, status: int, body: Any) -> Mapping[str, Any]:
+        fields: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+        error = fields.get("error")
+        if self._is_rpc and isinstance(error, Mapping) and isinstance(error.get("code"), int):
+            raise Refused(status, error["code"], body)
+        if status >= 300:
+            raise Refused(status, None, body)
+        result = fields.get("result") if self._is_rpc else fields
+        if not isinstance(result, Mapping):
+            raise Unreadable("it has neither a result nor an error")
+        return result
+
+    def _envelope(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": dict(params)}
+
+    @staticmethod
+    def _task(result: Mapping[str, Any]) -> Seen:
+        seen = read_task(result)
+        if seen is None:
+            raise Unreadable("it is no Task")
+        return seen
+
+
+@asynccontextmanager
+async def open_agent(address: HostAddress) -> AsyncIterator[Agent]:
+    """A client of that host for as long as the block runs."""
+    headers = {"A2A-Version": "1.0", "A2A-Extensions": HITL_PROMPT, "Accept": "application/json"}
+    if address.token:
+        headers["Authorization"] = f"Bearer {address.token}"
+    limits = httpx.Limits(max_connections=256, max_keepalive_connections=16)
+    async with httpx.AsyncClient(headers=headers, timeout=CALL_S, trust_env=False, limits=limits) as http:
+        yield Agent(address, http)
+
+
+class _Whole(httpx.AsyncByteStream):
+    """A request's body in one piece; httpx's own is a generator, which a cancel would leave in the middle."""
+
+    def __init__(self, data: bytes) -> None:
+        self._left = [data]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    try:
+        yield
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        raise Unreachable(f"the host cannot be reached ({type(error).__name__})") from error
+    except TooLong as error:
+        raise Unreadable("an event is too large") from error
+
+
+async def _body(response: httpx.Response) -> Any:
+    data = bytearray()
+
+    def take(piece: bytes) -> bool:
+        data.extend(piece)
+        return len(data) <= BODY_MAX_BYTES
+
+    await _drain(response, take)
+    if len(data) > BODY_MAX_BYTES:
+        raise Unreadable(f"the answer has more than {BODY_MAX_BYTES} bytes")
+    try:
+        return _json(bytes(data))
+    except Unreadable:
+        if response.status_code >= httpx.codes.BAD_REQUEST:
+            return None  # the status says enough
+        raise
+
+
+async def _drain(response: httpx.Response, take: Callable[[bytes], bool]) -> None:
+    """Give each piece of the body to `take` until it has enough; what `take` raises is raised.
+
+    httpx reads through generators within generators. Left in the middle they are closed by nobody, so the loop is never left:
+    it is cancelled, which ends all of them from within.
+    """
+    failure: Exception | None = None
+    with trio.CancelScope() as scope:
+        async for piece in response.aiter_bytes():
+            try:
+                if failure is None and take(piece):
+                    continue
+            except Exception as error:
+                failure = error
+            scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return parse_json(data)
+    except (InvalidJson, json.JSONDecodeError, RecursionError) as error:
+        raise Unreadable("it is no JSON") from error
+
+
+def _segment(part: str) -> str:
+    return quote(part, safe="")

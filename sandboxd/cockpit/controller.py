@@ -1,0 +1,258 @@
+"""How does a question come to people, and their answer to the asker?
+
+The controller owns the record and the calls. Channels bring an authenticated principal, its own name and a payload to `answer`,
+and hear what came of it; none of them decides anything. Everything that is under way can be killed at any time: the record says
+what is to be done, and `run` begins by finding out what became of what was being done.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+import trio
+
+from sandboxd import logs
+from sandboxd.a2a.canonical import canonical
+from sandboxd.approvals.events import CancelAsked, Moved, Received, ResumeAsked, Settled, Voted
+from sandboxd.approvals.record import Payload, Question, Terms, payload
+from sandboxd.approvals.routing import Principal
+from sandboxd.cockpit.agent import Agent
+from sandboxd.cockpit.audit import Links
+from sandboxd.cockpit.calls import call
+from sandboxd.cockpit.intake import Asks, AsksOtherwise, read_question
+from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
+from sandboxd.cockpit.record import Heard, Pending, Place, Record
+from sandboxd.cockpit.records import Records
+from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
+from sandboxd.cockpit.vault import Vault
+from sandboxd.errors import Problem
+from sandboxd.hitl.envelope import PromptEnvelope
+from sandboxd.hitl.received import asks_secret
+from sandboxd.schemas.judge import Judge, Judged, Unjudged
+
+CALLS_MAX: Final = 16
+LOOK_S: Final = 30.0  # the wall clock is looked at this often at least: it can be set, and a machine suspended
+_NOTHING: Final = Payload("", "", is_secret=True)
+JUDGE_TRIES: Final = 3  # a worker has a quarter of a second, which a busy machine may give to somebody else
+_SELF: Final = Principal("cockpit:question-cap", "cockpit:question-cap", may_answer=False)
+
+_log = logs.logger(__name__)
+
+
+def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope) -> Terms:
+    """On which terms a question is asked: the rules', and what is asked for in secret is never kept."""
+    terms = book.terms(host, envelope)
+    return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
+
+
+class Controller:
+    """One cockpit's; `agents` are its hosts by their names."""
+
+    def __init__(
+        self,
+        records: Records,
+        agents: Mapping[str, Agent],
+        judge: Judge,
+        clock: Callable[[], datetime],
+        *,
+        rules: RuleBook,
+        questions_max: int,
+    ) -> None:
+        self.records = records
+        self._agents = agents
+        self._judge = judge
+        self._clock = clock
+        self._rules = rules
+        self._questions_max = questions_max
+        self._vault = Vault()
+        self._secrets = trio.Lock()  # a secret is in the vault and not yet in the record only while it is held
+        self._sighted: dict[tuple[str, str], str] = {}
+        self._looks: dict[Place, trio.Lock] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Find out what was under way, then make calls and keep times, for ever. Nothing may be answered before it started."""
+        await self.records.restart()
+        self._sighted = {(it.host, it.task_id): it.digest for it in await self.records.sightings()}
+        async with trio.open_nursery() as nursery:  # its end is the controller's end
+            nursery.start_soon(self._keep_times)
+            nursery.start_soon(self._make_calls)
+            nursery.start_soon(self._find_answers)
+            task_status.started()
+
+    # ── what channels bring ──
+
+    async def answer(self, record: Record, principal: Principal, channel: str, value: Mapping[str, Any]) -> Heard:
+        """Somebody answers; the last mark says what came of it."""
+        approval = record.approval
+        if not approval.is_eligible(principal):  # nobody ever becomes eligible, so what they say is not even looked at
+            return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged="it was not looked at"))
+        match await self._judged(record, value):
+            case Unjudged(why=why):
+                return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged=why))
+            case Judged(problems=problems) if problems:
+                return await self.records.hear(record, Voted(principal, channel, _NOTHING, problems))
+        if approval.terms.payload_class != "secret":
+            return await self.records.hear(record, Voted(principal, channel, payload(value)))
+        async with self._secrets:
+            said = self._vault.keep(record.number, value)
+            heard = await self.records.hear(record, Voted(principal, channel, said))
+            after = heard.record.approval
+            kept = {vote.payload.body for vote in after.votes} | {verdict.payload.body for verdict in after.verdicts}
+            self._vault.forget(record.number, but=kept)
+        return heard
+
+    async def cancel(self, record: Record, principal: Principal, channel: str, reason: str) -> Heard:
+        """Somebody wants the question, and the task that asks it, to end."""
+        return await self.records.hear(record, CancelAsked(principal, channel, reason))
+
+    async def resume(self, record: Record, principal: Principal, channel: str) -> Heard:
+        """Somebody wants it to go on where it is held."""
+        return await self.records.hear(record, ResumeAsked(principal, channel))
+
+    async def settle(self, record: Record, principal: Principal, channel: str, reason: str) -> Heard:
+        """Somebody takes it on themselves to close what cannot be found out."""
+        return await self.records.hear(record, Settled(principal, channel, reason))
+
+    # ── what hosts say ──
+
+    async def saw(self, agent: Agent, seen: Seen) -> None:
+        """A host shows a task, perhaps as it was some time ago: what would close a question is looked at anew first."""
+        place = Place(agent.name, seen.task_id, seen.context_id)
+        async with self._looks.setdefault(place, trio.Lock()):
+            asked = await self._take(agent, place, seen)
+            others = [one for one in await self.records.of_task(agent.name, seen.task_id) if one.prompt_id != asked]
+            if any(one.approval.phase != "delivering" for one in others):
+                await self._look_anew(agent, place, others)
+        if seen.state.is_terminal:
+            self._looks.pop(place, None)
+
+    async def vanished(self, record: Record) -> None:
+        """The host says that it does not know the task."""
+        await self.records.hear(record, Moved("the host does not know the task any more"))
+
+    async def _look_anew(self, agent: Agent, place: Place, others: list[Record]) -> None:
+        try:
+            now = await agent.get(place.task_id)
+        except (Refused, Unreachable, Unreadable):
+            return  # the next look will tell
+        asked = await self._take(agent, place, now)
+        for record in others:
+            if record.prompt_id != asked:
+                why = f"the task is {now.state.value}" + (", and asks something else" if asked else "")
+                heard = await self.records.hear(record, Moved(why, has_failed=now.state.value == "failed"))
+                self._forget_closed(heard.record)
+
+    async def _take(self, agent: Agent, place: Place, seen: Seen) -> str | None:
+        """Put on record what a task asks; the prompt's id."""
+        match read_question(seen):
+            case Asks() as asks:
+                await self._sight(agent, place, None)
+                return await self._receive(place, asks)
+            case other:
+                await self._sight(agent, place, other)
+                return None
+
+    async def _sight(self, agent: Agent, place: Place, other: AsksOtherwise | None) -> None:
+        """Put on record what a task asks that cannot be asked here, or that it no longer does."""
+        key = (place.host, place.task_id)
+        if self._sighted.get(key) == (other.digest if other else None):
+            return
+        if other is None:
+            await self.records.pass_by(place)
+            del self._sighted[key]
+            return
+        await self.records.pass_by(place, other.digest)
+        count = await self.records.sight(place, kind=other.kind, digest=other.digest, text=other.text, why=other.why)
+        self._sighted[key] = other.digest
+        if count > self._questions_max:
+            await self._stop(agent, place)
+
+    async def _receive(self, place: Place, asks: Asks) -> str:
+        envelope = asks.envelope
+        known = await self.records.find(place.host, envelope.prompt_id)
+        if known is not None and known.approval.question.digest == asks.digest:
+            return envelope.prompt_id
+        terms = terms_of(self._rules, place.host, envelope)
+        question = Question(envelope.prompt_id, asks.digest, envelope.allowed_responders, envelope.deadline)
+        event = Received(question, terms, secrets.token_hex(16))
+        heard = await self.records.receive(place, asks.raw, event, Links(sandbox=place.host))
+        if heard.asked > self._questions_max:
+            why = f"the task has asked more than {self._questions_max} questions"
+            await self.records.hear(heard.record, CancelAsked(_SELF, "cockpit", why))
+        return envelope.prompt_id
+
+    async def _stop(self, agent: Agent, place: Place) -> None:
+        """End a task that asks without end what cannot be asked here; it is tried again with each further question."""
+        try:
+            await agent.cancel(place.task_id, f"the task has asked more than {self._questions_max} questions")
+        except (Refused, Unreachable, Unreadable) as error:
+            _log.warning("Cannot cancel a task that asks too much", host=place.host, task=place.task_id, why=str(error))
+
+    # ── what has to be done ──
+
+    async def _keep_times(self) -> None:
+        while True:
+            since, due = self.records.changes, await self.records.next_due()
+            left = LOOK_S if due is None else min((due - self._clock()).total_seconds(), LOOK_S)
+            with trio.move_on_after(max(left, 0)):
+                await self.records.wait_changed(since)
+            if due is not None and self._clock() >= due:
+                await self.records.tick()
+
+    async def _find_answers(self) -> None:
+        """Each new question: a rule first, and people only when none answers it."""
+        while True:
+            since = self.records.changes
+            for record in await self.records.untold():
+                found = resolve(self._rules, record.place.host, record.envelope["prompt"], record.approval)
+                if isinstance(found, Resolved) and not record.approval.verdicts:  # once: what was refused is for people
+                    heard = await self.answer(record, found.rule.principal, "policy", found.answer)
+                    if heard.decided.marks[-1].outcome == "decided":
+                        continue
+                    _log.warning(
+                        "Cannot answer by a rule", rule=found.rule.name, host=record.place.host, prompt=record.prompt_id
+                    )
+                await self.records.tell_people(record)
+            await self.records.wait_changed(since)
+
+    async def _make_calls(self) -> None:
+        """One call of a question at a time; the next one is made once the outcome of this one is on disk."""
+        busy = set[int]()
+        seats = trio.CapacityLimiter(CALLS_MAX)
+        async with trio.open_nursery() as nursery:  # one task for each call under way
+            while True:
+                since = self.records.changes
+                for pending in await self.records.pending():
+                    if pending.record.number not in busy:
+                        busy.add(pending.record.number)
+                        nursery.start_soon(self._call, pending, busy, seats)
+                await self.records.wait_changed(since)
+
+    async def _call(self, pending: Pending, busy: set[int], seats: trio.CapacityLimiter) -> None:
+        record = pending.record
+        async with seats:
+            event = await call(self._agents.get(record.place.host), pending, self._vault)
+        heard = await self.records.hear(record, event, done=pending.rev)
+        self._forget_closed(heard.record)
+        busy.discard(record.number)
+        self.records.touch()  # what came while this call was under way is to be made now
+
+    async def _judged(self, record: Record, value: Mapping[str, Any]) -> Judged | Unjudged:
+        try:
+            canonical(value)
+        except (ValueError, RecursionError):
+            return Judged((Problem("", "has no canonical spelling"),))
+        judged: Judged | Unjudged = Unjudged("it was not looked at")
+        for _ in range(JUDGE_TRIES):
+            judged = await self._judge.judge(record.envelope["response_schema"], value)
+            if isinstance(judged, Judged):
+                break
+        return judged
+
+    def _forget_closed(self, record: Record) -> None:
+        if record.approval.phase == "closed":
+            self._vault.forget(record.number, but=set())

@@ -1,0 +1,134 @@
+"""How does a cockpit learn what the tasks of a host ask?
+
+It lists what has not ended, which also finds what already waited, and follows each such task by its stream, from the last
+number that it saw. A host that closes streams when a task asks is followed by its lists until the task goes on. A host that
+cannot be reached is tried again, for ever: its questions stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from sandboxd import logs
+from sandboxd.a2a.model import TaskState
+from sandboxd.cockpit.agent import Agent
+from sandboxd.cockpit.controller import Controller
+from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
+
+LOOK_EVERY_S: Final = 1.0  # a question of a task that is followed comes by its stream, at once
+FOLLOWED_MAX: Final = 200  # the rest are looked at by their lists
+WAIT_MAX_S: Final = 15.0
+NEWS_MAX: Final = 64  # of one task, not yet looked at
+_SAME_LIMIT: Final = 3
+
+_log = logs.logger(__name__)
+
+
+async def watch(controller: Controller, agent: Agent, *, every_s: float = LOOK_EVERY_S) -> None:
+    """Tell the controller what the tasks of that host ask, for ever."""
+    await _Watch(controller, agent, every_s).run()
+
+
+class _Watch:
+    def __init__(self, controller: Controller, agent: Agent, every_s: float) -> None:
+        self._controller = controller
+        self._agent = agent
+        self._every_s = every_s
+        self._followed = set[str]()
+        self._closes_when_asking = set[str]()
+
+    async def run(self) -> None:
+        failures = 0
+        async with trio.open_nursery() as nursery:  # one task for each stream
+            while True:
+                try:
+                    await self._look(nursery)
+                    if failures >= _SAME_LIMIT:
+                        _log.info("The host answers again", host=self._agent.name)
+                    failures = 0
+                except (Refused, Unreachable, Unreadable) as error:
+                    failures += 1
+                    if failures == _SAME_LIMIT:  # once, not with every look
+                        _log.warning("Cannot look at the tasks of a host", host=self._agent.name, why=str(error))
+                await trio.sleep(min(self._every_s * 2 ** min(failures, 8), max(WAIT_MAX_S, self._every_s)))
+
+    async def _look(self, nursery: trio.Nursery) -> None:
+        tasks = await self._agent.unfinished()
+        for seen in tasks:
+            await self._controller.saw(self._agent, seen)
+            follows = seen.state is not TaskState.INPUT_REQUIRED or seen.task_id not in self._closes_when_asking
+            if follows and seen.task_id not in self._followed and len(self._followed) < FOLLOWED_MAX:
+                self._followed.add(seen.task_id)
+                nursery.start_soon(self._follow, seen.task_id)
+        await self._look_after(tasks)
+
+    async def _look_after(self, tasks: Sequence[Seen]) -> None:
+        """Questions whose task is not among those that go on."""
+        listed = {seen.task_id for seen in tasks}
+        for record in await self._controller.records.unfinished():
+            if record.place.host != self._agent.name or record.place.task_id in listed:
+                continue
+            try:
+                await self._controller.saw(self._agent, await self._agent.get(record.place.task_id))
+            except Refused as refused:
+                if refused.is_unknown_task:
+                    await self._controller.vanished(record)
+
+    async def _follow(self, task_id: str) -> None:
+        """One stream, and the next one where it broke, until the task ends or its host closes it in good order."""
+        stream = _Stream(self._agent, task_id)
+        try:
+            for broken in range(_SAME_LIMIT):
+                async with trio.open_nursery() as nursery:  # the reader of the stream
+                    news = stream.open(nursery)
+                    async for seen in news:
+                        await self._controller.saw(self._agent, seen)
+                if isinstance(stream.failure, Refused | Unreadable):
+                    _log.info("Cannot follow a task", host=self._agent.name, task=task_id, why=str(stream.failure))
+                    return
+                if stream.failure is None:
+                    if stream.last is not None and stream.last.state is TaskState.INPUT_REQUIRED:
+                        self._closes_when_asking.add(task_id)
+                    return
+                await trio.sleep(self._every_s * 2**broken)
+        finally:
+            self._followed.discard(task_id)
+
+
+class _Stream:
+    """What a host tells of one task, over one connection after another.
+
+    `failure`: why the last connection ended; None: in good order.
+    """
+
+    def __init__(self, agent: Agent, task_id: str) -> None:
+        self._agent = agent
+        self._task_id = task_id
+        self._number: int | None = None
+        self.last: Seen | None = None
+        self.failure: Refused | Unreachable | Unreadable | None = None
+
+    def open(self, nursery: trio.Nursery) -> trio.MemoryReceiveChannel[Seen]:
+        """Begin to read behind what was read before. Who is too slow to hear loses the connection, not the news."""
+        send, receive = trio.open_memory_channel[Seen](NEWS_MAX)
+        nursery.start_soon(self._read, send)
+        return receive
+
+    async def _read(self, send: trio.MemorySendChannel[Seen]) -> None:
+        def hear(number: int | None, seen: Seen) -> bool:
+            try:
+                send.send_nowait(seen)
+            except trio.WouldBlock:
+                return False
+            self._number, self.last = self._number if number is None else number, seen
+            return not seen.state.is_terminal
+
+        self.failure = None
+        with send:
+            try:
+                await self._agent.follow(self._task_id, hear, after=self._number)
+            except (Refused, Unreachable, Unreadable) as error:
+                self.failure = error
