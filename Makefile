@@ -7,13 +7,15 @@
 #
 #   make bench         how fast, beside pexpect, uvicorn and the public A2A SDK; ARGS="asking --scale 0.2" tries one
 #   make rounds        a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
-#   make test-sdk03   the last 0.3 release of the public A2A SDK does every call
+#   make soak          200 talking programs, 50 listeners: does the daemon grow, or lose anything?
+#   make test-sdk03    the last 0.3 release of the public A2A SDK does every call
+#   make test-tck      the public A2A kit finds nothing wrong; SANDBOXD_TCK and SANDBOXD_TCK03 name checkouts of it
 
 # And one that needs root, which all others do without; it is part of CI:
 #
-#   make test-systemd   sandboxd as a service of a real systemd: sockets, watchdog, reload, courier, stop
+#   make test-systemd  sandboxd as a service of a real systemd: sockets, watchdog, reload, courier, stop
 
-.PHONY: help demo test bench rounds test-sdk03 test-systemd check
+.PHONY: help demo test bench rounds soak test-sdk03 test-tck test-systemd check
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +35,12 @@ rounds:
 
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)
+
+test-tck:
+	@scripts/test-tck $(ARGS)
+
+soak:
+	@scripts/soak $(ARGS)
 
 test-systemd:
 	@scripts/test-systemd $(ARGS)

@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks import report
 from benchmarks.bench import Bench
-from benchmarks.cases import asking, flooding, growing, idling, sending, spawning, starting, storing, streaming
+from benchmarks.cases import asking, detecting, flooding, growing, idling, sending, spawning, starting, storing, streaming
 from benchmarks.result import Row
 
 CASES: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
@@ -23,6 +23,7 @@ CASES: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "spawning": spawning.rows,
     "sending": sending.rows,
     "storing": storing.rows,
+    "detecting": detecting.rows,
     "flooding": flooding.rows,
     "streaming": streaming.rows,
     "starting": starting.rows,

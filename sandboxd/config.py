@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 import attrs
 
 from sandboxd.config_doors import NAME, Listen, read_listen, read_path, read_tokens, resolve
+from sandboxd.config_limits import HostLimits, limits_json, read_limits
 from sandboxd.config_push import LOOPBACK, Push, push_json, read_push
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.exec_text import shown
 from sandboxd.policy.model import Isolation
-from sandboxd.policy.table import Table, parse_toml, spell_duration, spell_size
+from sandboxd.policy.table import Table, parse_toml
 
 CardForm = Literal["merged", "strict"]
 CARD_FORMS: Final[tuple[CardForm, ...]] = get_args(CardForm)
@@ -43,20 +44,6 @@ class Instance:
     shown: str = SHOWN_ROOT
     policies: tuple[Path, ...] = ()
     is_default: bool = True
-
-
-@attrs.frozen
-class HostLimits:
-    """Bounds of the whole daemon. `max_tasks` counts live ones; `rate` is requests a second of one principal, 0: any number."""
-
-    max_tasks: int = 64
-    max_connections: int = 256
-    max_body_bytes: int = 1024 * 1024
-    keepalive_s: float = 5
-    ping_s: float = 3
-    stop_grace_s: float = 1
-    rate: int = 100
-    burst: int = 1000
 
 
 @attrs.frozen
@@ -98,7 +85,7 @@ class Config:
     instances: tuple[Instance, ...]
     programs: Mapping[str, str] = attrs.field(factory=dict)
     tokens: Mapping[str, Path] = attrs.field(factory=dict)
-    limits: HostLimits = HostLimits()
+    limits: HostLimits = attrs.field(factory=HostLimits)
     retention: Retention = Retention()
     push: Push = attrs.field(factory=Push)
     card: CardForm = "merged"
@@ -146,7 +133,7 @@ def parse_config(path: Path, text: str) -> Config:
         instances=_read_instances(top, folder),
         programs=_read_programs(top),
         tokens=read_tokens(top.table("auth"), folder, state_dir),
-        limits=_read_limits(top.table("limits")),
+        limits=read_limits(top.table("limits")),
         retention=_read_retention(top.table("retention")),
         push=read_push(top.table("push")),
         card=cast("CardForm", top.word("card", CARD_FORMS, "merged")),
@@ -210,23 +197,6 @@ def _read_programs(top: Table) -> dict[str, str]:
         if not path.startswith("/"):
             table.problem(name, f"{shown(path)} must be an absolute path: `PATH` is never searched")
     return programs
-
-
-def _read_limits(table: Table) -> HostLimits:
-    standard = HostLimits()
-    limits = HostLimits(
-        max_tasks=table.number("max_tasks", standard.max_tasks, most=10_000),
-        max_connections=table.number("max_connections", standard.max_connections, most=100_000),
-        # Below 64 KiB an ordinary message with its envelope may not fit; above 64 MiB a few clients fill the memory.
-        max_body_bytes=table.size("max_body", standard.max_body_bytes, least_bytes=65_536, most_bytes=64 * 1024**2),
-        keepalive_s=table.duration("keepalive", standard.keepalive_s, least_s=1, most_s=3600),
-        ping_s=table.duration("ping", standard.ping_s, least_s=0.1, most_s=60),
-        stop_grace_s=table.duration("stop_grace", standard.stop_grace_s, least_s=0.01, most_s=60),
-        rate=table.number("rate", standard.rate, least=0, most=1_000_000),
-        burst=table.number("burst", standard.burst, most=1_000_000),
-    )
-    table.close()
-    return limits
 
 
 def _read_retention(table: Table) -> Retention:
@@ -303,7 +273,7 @@ def config_text_init() -> str:
 
 def to_json(config: Config) -> dict[str, Any]:
     """The effective configuration by the file's own keys; holds paths of tokens, never a token."""
-    listen, limits = config.listen, config.limits
+    listen = config.listen
     known: dict[str, Any] = {
         "state_dir": str(config.state_dir),
         "public_url": config.public_url,
@@ -329,16 +299,7 @@ def to_json(config: Config) -> dict[str, Any]:
             }
             for instance in config.instances
         ],
-        "limits": {
-            "max_tasks": limits.max_tasks,
-            "max_connections": limits.max_connections,
-            "max_body": spell_size(limits.max_body_bytes),
-            "keepalive": spell_duration(limits.keepalive_s),
-            "ping": spell_duration(limits.ping_s),
-            "stop_grace": spell_duration(limits.stop_grace_s),
-            "rate": limits.rate,
-            "burst": limits.burst,
-        },
+        "limits": limits_json(config.limits),
         "retention": attrs.asdict(config.retention),
         "push": push_json(config.push),
         "isolation": {

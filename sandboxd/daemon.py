@@ -41,10 +41,14 @@ from sandboxd.http.settings import DoorSettings
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
 from sandboxd.live.clock import SystemClock
+from sandboxd.live.quota import Quota
 from sandboxd.live.supervisor import Supervisor
+from sandboxd.operations.followers import Followers
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.operations.outbox import Outbox
+from sandboxd.operations.storage import Storage
+from sandboxd.operations.unsent import Unsent
 from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
@@ -59,13 +63,11 @@ from sandboxd.service.credentials import placed
 from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import BadHandover, Manager, take
 from sandboxd.service.notify import Notifier
-from sandboxd.store.base import StoreUnavailable
+from sandboxd.store.base import STORE_NAME, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
 from sandboxd.store.sqlite import open_store
 from sandboxd.targets import Targets
-
-STORE_NAME: Final = "sandboxd.sqlite3"
 
 LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has add up to some 35 s
 
@@ -106,6 +108,7 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
     detectors = load_detectors()
     policies = _check_policies(config, detectors)
     clock = SystemClock()
+    limits = config.limits
     unrecorded: Sequence[str] = ()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
@@ -128,7 +131,8 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
             detectors,
             clock,
             nursery,
-            max_tasks=config.limits.max_tasks,
+            quota=Quota(limits.max_tasks, limits.max_tasks_per_instance, limits.max_tasks_per_principal),
+            max_events=limits.max_events,
             stop_grace_s=config.limits.stop_grace_s,
         )
         instances = {
@@ -150,6 +154,11 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
                 capabilities=_capabilities(config),
                 plays_scripts=config.tck is not None,
                 outbox=Outbox(Targets(config.push.allow)) if config.push.enabled else None,
+                storage=Storage(
+                    config.state_dir, store.size_bytes, max_bytes=limits.max_store_bytes, min_free_bytes=limits.min_free_bytes
+                ),
+                followers=Followers(limits.max_subscribers, limits.max_subscribers_per_task),
+                unsent=Unsent(limits.max_unsent_bytes),
             )
         finally:
             with trio.CancelScope(shield=True):  # bounded: `STOP_S`
@@ -213,7 +222,7 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                 gate,
                 settings,
                 __version__,
-                checks={"store": host.store.check},
+                checks={"store": host.store.check} | ({"disk": host.storage.check} if host.storage else {}),
                 pace=Pace(config.limits.rate, config.limits.burst),
                 cards=_cards(config, keys, listeners, limits),
             )

@@ -64,10 +64,39 @@ CONNECTIONS_REFUSED: Final = Counter(
     "sandboxd_connections_refused_total", "Connections refused because all were taken, by door.", ["door"], registry=REGISTRY
 )
 
+BOUNDS: Final = Counter(
+    "sandboxd_bounds_reached_total",
+    "How often a bound of docs/limits.md was reached, by its name.",
+    ["bound"],
+    registry=REGISTRY,
+)
+STORE_BYTES: Final = Gauge("sandboxd_store_bytes", "What the store has in use, when it was last looked at.", registry=REGISTRY)
+DISK_FREE_BYTES: Final = Gauge(
+    "sandboxd_disk_free_bytes", "What is free on the store's disk, when it was last looked at.", registry=REGISTRY
+)
+UNSENT_BYTES: Final = Gauge("sandboxd_unsent_bytes", "Output in answers that clients have not taken yet.", registry=REGISTRY)
+SUBSCRIBERS: Final = Gauge("sandboxd_subscribers", "Streams that follow a task.", registry=REGISTRY)
+
 PUSHES: Final = Counter(
     "sandboxd_push_notifications_total", "Push notifications, by what came of a try.", ["outcome"], registry=REGISTRY
 )
 
+for _bound in (
+    *("max_tasks", "max_tasks_per_instance", "max_tasks_per_principal", "max_subscribers", "max_subscribers_per_task"),
+    *(
+        "max_body",
+        "max_header",
+        "max_text",
+        "max_unsent",
+        "max_store",
+        "min_free",
+        "max_events",
+        "max_prompts",
+        "rate",
+        "output",
+    ),
+):
+    BOUNDS.labels(bound=_bound)
 for _outcome in ("delivered", "failed", "dead"):
     PUSHES.labels(outcome=_outcome)
 for _outcome in ("accepted", "invalid", "conflict", "write_failed"):  # a series that is there from the start can be alerted on

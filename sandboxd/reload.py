@@ -24,6 +24,7 @@ from sandboxd.http.tls import tls_context
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import Token, load_tokens
+from sandboxd.live.quota import Quota
 from sandboxd.operations.host import Host
 from sandboxd.service.credentials import placed
 from sandboxd.service.install import warn_of_drift
@@ -34,6 +35,9 @@ RELOADABLE: Final = (
     "instance.*.policies",
     "auth.tokens.*",
     "limits.max_tasks",
+    "limits.max_tasks_per_instance",
+    "limits.max_tasks_per_principal",
+    "limits.max_events",
     "limits.stop_grace",
     "limits.rate",
     "limits.burst",
@@ -100,7 +104,8 @@ class Reloader:
         self.config = config
         self.tokens[:] = tokens
         self.pace.change(limits.rate, limits.burst)
-        self.host.supervisor.change(detectors, max_tasks=limits.max_tasks, stop_grace_s=limits.stop_grace_s)
+        quota = Quota(limits.max_tasks, limits.max_tasks_per_instance, limits.max_tasks_per_principal)
+        self.host.supervisor.change(detectors, quota=quota, max_events=limits.max_events, stop_grace_s=limits.stop_grace_s)
         self.host.allow(adapters)
         self.card_limits.update(card_limits(config))
         for listener, context in zip(self.listeners, contexts, strict=True):

@@ -70,9 +70,14 @@ def test_cgroup() -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests have measured, a line each (`record_property("hostile", …)`)."""
+    """What tests have measured, a line each (`record_property("hostile", …)`), and which real programs were answered."""
+    programs: set[str] = set()
     for reports in terminalreporter.stats.values():
         for report in reports:
             for name, value in getattr(report, "user_properties", ()):
                 if name == "hostile" and report.when == "call":
                     terminalreporter.write_line(f"{name}: {value}")
+                if name == "live_program" and report.passed:
+                    programs.add(str(value))
+    if programs:
+        terminalreporter.write_line(f"{len(programs)} real programs were asked and answered: {', '.join(sorted(programs))}")

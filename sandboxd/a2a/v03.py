@@ -3,7 +3,7 @@
 Read here is every spelling of 0.3: parts tagged with `kind`, with `type` or not at all, and the ProtoJSON of 0.3's HTTP
 binding (`request`, `content`, `ROLE_USER`), in camelCase and in snake_case. Written is the kind-tagged JSON of JSON-RPC and of
 the `messages:send` dialect: lower-case states, `final` at the end of a turn, and the outcome's `fail_kind`, `exit_code` and
-`summary` beside the state. `v03proto` writes the other spelling. `hide` as in `v10`.
+`summary` beside the state. `v03proto` writes the other spelling.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Final, assert_never
 from sandboxd.a2a import push, v10
 from sandboxd.a2a.fields import Fields, refuse
 from sandboxd.a2a.model import (
-    Artifact,
     ArtifactUpdate,
     ListRequest,
     Message,
@@ -32,20 +31,44 @@ from sandboxd.a2a.model import (
     Task,
     TaskPage,
     TaskState,
-    TaskStatus,
 )
+from sandboxd.a2a.spelling import Spelling, free, is_final, said
 from sandboxd.a2a.versions import Version
-from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import Problem
 
 VERSION: Final[Version] = "0.3"
-NOTHING_HIDDEN: Final[frozenset[str]] = frozenset()
 
 PAGE_SIZE: Final = 25  # the dialect's
 _ROLES: Final[dict[str, Role]] = {"user": "user", "ROLE_USER": "user"}
 _STATES: Final = {state.value: state for state in TaskState}
-_BESIDE_THE_STATE: Final = ("fail_kind", "exit_code", "summary")
 _CONTENTS: Final = ("text", "data", "file", "raw", "url")
+
+
+def _encode_part(part: Part) -> dict[str, Any]:
+    """0.3 has a media type for files alone, and only objects as data: another value is wrapped as `{"value": …}`."""
+    spelled: dict[str, Any]
+    match part.kind:
+        case "text":
+            spelled = {"kind": "text", "text": part.value}
+        case "data":
+            spelled = {"kind": "data", "data": part.value if isinstance(part.value, Mapping) else {"value": part.value}}
+        case "raw":
+            content = {"bytes": base64.b64encode(part.value).decode()}
+            spelled = {"kind": "file", "file": said(content, mimeType=part.media_type, name=part.filename)}
+        case "url":
+            spelled = {"kind": "file", "file": said({"uri": part.value}, mimeType=part.media_type, name=part.filename)}
+        case _:
+            assert_never(part.kind)
+    return said(spelled, metadata=free(part.metadata))
+
+
+_SPELLED: Final = Spelling(
+    {state: state.value for state in TaskState},
+    {"user": "user", "agent": "agent"},
+    _encode_part,
+    is_tagged=True,
+    beside_the_state=("fail_kind", "exit_code", "summary"),
+)
 
 
 # `{id, historyLength?, metadata?}` in both versions.
@@ -119,72 +142,48 @@ def decode_list(params: Any) -> ListRequest:
 decode_list_query = decode_list  # numbers are read from text as they are
 
 
-def encode_task(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
-    """A Task."""
-    spelled: dict[str, Any] = {
-        "id": task.id,
-        "kind": "task",
-        "contextId": task.context_id,
-        "status": _encode_status(task.status, hide),
-    }
-    if task.artifacts is not None:
-        spelled["artifacts"] = [_encode_artifact(artifact) for artifact in task.artifacts]
-    if task.history is not None:
-        spelled["history"] = [encode_message(message, hide=hide) for message in task.history]
-    return _with(spelled, metadata=_free(task.metadata))
+encode_task = _SPELLED.task
+encode_message = _SPELLED.message
 
 
-def encode_stream_item(item: StreamItem, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+def encode_stream_item(item: StreamItem) -> dict[str, Any]:
     """One event of a stream: its `kind` says which; `final` ends the turn, also where the task waits for input."""
     match item:
         case Task():
-            return encode_task(item, hide=hide)
+            return encode_task(item)
         case Message():
-            return encode_message(item, hide=hide)
+            return encode_message(item)
         case StatusUpdate():
             spelled = {
                 "kind": "status-update",
                 "taskId": item.task_id,
                 "contextId": item.context_id,
-                "final": item.status.state.is_terminal or item.status.state.is_interrupted,
-                "status": _encode_status(item.status, hide),
+                "final": is_final(item.status),
+                "status": _SPELLED.status(item.status),
             }
-            return _with(spelled, metadata=_free(item.metadata))
+            return said(spelled, metadata=free(item.metadata))
         case ArtifactUpdate():
             spelled = {
                 "kind": "artifact-update",
                 "taskId": item.task_id,
                 "contextId": item.context_id,
-                "artifact": _encode_artifact(item.artifact),
+                "artifact": _SPELLED.artifact(item.artifact),
                 "append": item.append,
                 "lastChunk": item.last_chunk,
             }
-            return _with(spelled, metadata=_free(item.metadata))
+            return said(spelled, metadata=free(item.metadata))
         case _:
             assert_never(item)
 
 
-def encode_send_response(reply: Reply, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+def encode_send_response(reply: Reply) -> dict[str, Any]:
     """The result of a send: the task or the message itself."""
-    return encode_stream_item(reply, hide=hide)
+    return encode_stream_item(reply)
 
 
-def encode_task_page(page: TaskPage, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+def encode_task_page(page: TaskPage) -> dict[str, Any]:
     """The dialect's list: `next_cursor` only where more follows."""
-    return _with({"tasks": [encode_task(task, hide=hide) for task in page.tasks]}, next_cursor=page.next_page_token)
-
-
-def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
-    """A Message."""
-    return _with(
-        {"kind": "message", "messageId": message.message_id, "role": message.role},
-        taskId=message.task_id,
-        contextId=message.context_id,
-        parts=[_encode_part(part) for part in message.parts],
-        metadata={key: value for key, value in (message.metadata or {}).items() if key not in hide},
-        extensions=[uri for uri in message.extensions if uri not in hide],
-        referenceTaskIds=list(message.reference_task_ids),
-    )
+    return said({"tasks": [encode_task(task) for task in page.tasks]}, next_cursor=page.next_page_token)
 
 
 def _inline_push(chosen: Fields) -> PushConfig | None:
@@ -284,47 +283,3 @@ def _string(fields: Fields, name: str) -> str:
 
 def _media_type(fields: Fields) -> str | None:
     return fields.text("mimeType") or fields.text("mediaType")
-
-
-def _encode_status(status: TaskStatus, hide: frozenset[str]) -> dict[str, Any]:
-    spelled = {"state": status.state.value, "timestamp": rfc3339(status.timestamp)}
-    outcome = status.outcome or {}
-    spelled |= {name: outcome[name] for name in _BESIDE_THE_STATE if outcome.get(name) is not None}
-    return _with(spelled, message=encode_message(status.message, hide=hide) if status.message else None)
-
-
-def _encode_artifact(artifact: Artifact) -> dict[str, Any]:
-    return _with(
-        {"artifactId": artifact.artifact_id},
-        name=artifact.name,
-        description=artifact.description,
-        parts=[_encode_part(part) for part in artifact.parts],
-        metadata=_free(artifact.metadata),
-        extensions=list(artifact.extensions),
-    )
-
-
-def _encode_part(part: Part) -> dict[str, Any]:
-    """0.3 has a media type for files alone, and only objects as data: another value is wrapped as `{"value": …}`."""
-    spelled: dict[str, Any]
-    match part.kind:
-        case "text":
-            spelled = {"kind": "text", "text": part.value}
-        case "data":
-            spelled = {"kind": "data", "data": part.value if isinstance(part.value, Mapping) else {"value": part.value}}
-        case "raw":
-            content = {"bytes": base64.b64encode(part.value).decode()}
-            spelled = {"kind": "file", "file": _with(content, mimeType=part.media_type, name=part.filename)}
-        case "url":
-            spelled = {"kind": "file", "file": _with({"uri": part.value}, mimeType=part.media_type, name=part.filename)}
-        case _:
-            assert_never(part.kind)
-    return _with(spelled, metadata=_free(part.metadata))
-
-
-def _free(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return dict(metadata) if metadata else None
-
-
-def _with(spelled: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return spelled | {name: value for name, value in optional.items() if value}

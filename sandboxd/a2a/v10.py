@@ -2,8 +2,6 @@
 
 ProtoJSON without protobuf (A2A 1.0 §5.5 to §5.7): requests are read tolerantly (`fields`), answers are written strictly:
 camelCase, enums by their full name, empty values left out. Metadata passes through untouched, its integers stay integers.
-`hide` names metadata keys (extension URIs) that this request may not see: they are left out of every message's `metadata`
-and `extensions` (hitl-prompt/v1: no envelope without activation).
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from typing import Any, Final, assert_never
 from sandboxd.a2a import push
 from sandboxd.a2a.fields import Fields, refuse
 from sandboxd.a2a.model import (
-    Artifact,
     ArtifactUpdate,
     CancelRequest,
     GetRequest,
@@ -34,14 +31,12 @@ from sandboxd.a2a.model import (
     Task,
     TaskPage,
     TaskState,
-    TaskStatus,
 )
+from sandboxd.a2a.spelling import Spelling, free, said
 from sandboxd.a2a.versions import Version
-from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import Problem
 
 VERSION: Final[Version] = "1.0"
-NOTHING_HIDDEN: Final[frozenset[str]] = frozenset()
 
 _STATES: Final = {
     "TASK_STATE_SUBMITTED": TaskState.SUBMITTED,
@@ -59,6 +54,14 @@ _ROLES: Final[dict[str, Role]] = {"ROLE_USER": "user"}  # ROLE_AGENT is ours alo
 _ROLE_NUMBERS: Final[dict[int, Role]] = {1: "user"}
 _ROLE_NAMES: Final[dict[Role, str]] = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 _CONTENTS: Final[tuple[PartKind, ...]] = ("text", "raw", "url", "data")
+
+
+def _encode_part(part: Part) -> dict[str, Any]:
+    value = base64.b64encode(part.value).decode() if part.kind == "raw" else part.value
+    return said({part.kind: value}, filename=part.filename, mediaType=part.media_type, metadata=free(part.metadata))
+
+
+_SPELLED: Final = Spelling(_STATE_NAMES, _ROLE_NAMES, _encode_part)
 
 
 def decode_send(params: Any) -> SendRequest:
@@ -153,60 +156,46 @@ def encode_push_deleted() -> Any:
     return {}
 
 
-def encode_task(task: Task, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
-    """A bare Task, as `GetTask` and `CancelTask` answer (§4.1.1)."""
-    spelled: dict[str, Any] = {"id": task.id, "contextId": task.context_id, "status": _encode_status(task.status, hide)}
-    if task.artifacts is not None:
-        spelled["artifacts"] = [_encode_artifact(artifact) for artifact in task.artifacts]
-    if task.history is not None:
-        spelled["history"] = [encode_message(message, hide=hide) for message in task.history]
-    return _with(spelled, metadata=_free(task.metadata))
+encode_task = _SPELLED.task
+encode_message = _SPELLED.message
 
 
-def encode_send_response(reply: Reply, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+def encode_send_response(reply: Reply) -> dict[str, Any]:
     """`SendMessageResponse` (§3.2.3)."""
-    return encode_stream_item(reply, hide=hide)
+    return encode_stream_item(reply)
 
 
-def encode_stream_item(item: StreamItem, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+def encode_stream_item(item: StreamItem) -> dict[str, Any]:
     """`StreamResponse` (§3.2.4): exactly one member says what it is."""
+    return frame(_SPELLED, item)
+
+
+def frame(spelled: Spelling, item: StreamItem) -> dict[str, Any]:
+    """The frame that ProtoJSON puts around an event, here and in the 0.3 proto."""
     match item:
         case Task():
-            return {"task": encode_task(item, hide=hide)}
+            return {"task": spelled.task(item)}
         case Message():
-            return {"message": encode_message(item, hide=hide)}
+            return {"message": spelled.message(item)}
         case StatusUpdate():
-            spelled = {"taskId": item.task_id, "contextId": item.context_id, "status": _encode_status(item.status, hide)}
-            return {"statusUpdate": _with(spelled, metadata=_free(item.metadata))}
+            update = {"taskId": item.task_id, "contextId": item.context_id, "status": spelled.status(item.status)}
+            return {"statusUpdate": said(update, metadata=free(item.metadata))}
         case ArtifactUpdate():
-            spelled = {"taskId": item.task_id, "contextId": item.context_id, "artifact": _encode_artifact(item.artifact)}
+            update = {"taskId": item.task_id, "contextId": item.context_id, "artifact": spelled.artifact(item.artifact)}
             marks = {"append": item.append, "lastChunk": item.last_chunk}
-            return {"artifactUpdate": _with(spelled, **marks, metadata=_free(item.metadata))}
+            return {"artifactUpdate": said(update, **marks, metadata=free(item.metadata))}
         case _:
             assert_never(item)
 
 
-def encode_task_page(page: TaskPage, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
+def encode_task_page(page: TaskPage) -> dict[str, Any]:
     """`ListTasksResponse` (§3.1.4): all four keys, always."""
     return {
-        "tasks": [encode_task(task, hide=hide) for task in page.tasks],
+        "tasks": [encode_task(task) for task in page.tasks],
         "nextPageToken": page.next_page_token,
         "pageSize": page.page_size,
         "totalSize": page.total_size,
     }
-
-
-def encode_message(message: Message, *, hide: frozenset[str] = NOTHING_HIDDEN) -> dict[str, Any]:
-    """A Message (§4.1.4)."""
-    return _with(
-        {"messageId": message.message_id, "role": _ROLE_NAMES[message.role]},
-        taskId=message.task_id,
-        contextId=message.context_id,
-        parts=[_encode_part(part) for part in message.parts],
-        metadata={key: value for key, value in (message.metadata or {}).items() if key not in hide},
-        extensions=[uri for uri in message.extensions if uri not in hide],
-        referenceTaskIds=list(message.reference_task_ids),
-    )
 
 
 def _inline_push(configuration: Fields) -> PushConfig | None:
@@ -240,33 +229,3 @@ def _part(fields: Fields) -> Part:
     elif kind == "url" and not value:
         fields.problem(kind, "must not be empty")
     return Part(kind, value, fields.text("filename"), fields.text("mediaType"), fields.mapping("metadata"))
-
-
-def _encode_status(status: TaskStatus, hide: frozenset[str]) -> dict[str, Any]:
-    spelled = {"state": _STATE_NAMES[status.state], "timestamp": rfc3339(status.timestamp)}
-    return _with(spelled, message=encode_message(status.message, hide=hide) if status.message else None)
-
-
-def _encode_artifact(artifact: Artifact) -> dict[str, Any]:
-    return _with(
-        {"artifactId": artifact.artifact_id},
-        name=artifact.name,
-        description=artifact.description,
-        parts=[_encode_part(part) for part in artifact.parts],
-        metadata=_free(artifact.metadata),
-        extensions=list(artifact.extensions),
-    )
-
-
-def _encode_part(part: Part) -> dict[str, Any]:
-    value = base64.b64encode(part.value).decode() if part.kind == "raw" else part.value
-    return _with({part.kind: value}, filename=part.filename, mediaType=part.media_type, metadata=_free(part.metadata))
-
-
-def _free(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return dict(metadata) if metadata else None
-
-
-def _with(spelled: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    """`spelled`, and of `optional` what says anything (proto3: a default value is left out)."""
-    return spelled | {name: value for name, value in optional.items() if value}

@@ -112,7 +112,10 @@ def moved(approval: Approval, event: Moved, now: datetime) -> Decided:
         return nothing(approval)
     if approval.phase == "open" and not approval.verdicts:
         return close_unanswered(approval, f"the asker is gone: {event.why}", now, has_failed=event.has_failed)
-    looking = attrs.evolve(approval, phase="reconcile", retry_at=None, inquiries=0, held=False)
+    moved = f"{event.why}{', in failure' if event.has_failed else ''}"
+    if approval.phase == "reconcile" and approval.moved == moved:  # told again with every look: it is known
+        return nothing(approval)
+    looking = attrs.evolve(approval, phase="reconcile", retry_at=None, inquiries=0, held=False, moved=moved)
     must_stop = approval.closing is not None and approval.closing.may_cancel
     return Decided(looking, (pursue(looking) if must_stop else Inquire(),), (Mark("reconciling", event.why),))
 
@@ -157,7 +160,7 @@ def send(approval: Approval) -> Decided:
     """One attempt of the current verdict."""
     verdict = approval.verdict
     assert verdict is not None
-    sending = attrs.evolve(approval, phase="delivering", tries=approval.tries + 1, retry_at=None)
+    sending = attrs.evolve(approval, phase="delivering", tries=approval.tries + 1, retry_at=None, moved="")
     return Decided(sending, (Deliver(verdict.message_id, verdict.payload),))
 
 
@@ -183,6 +186,7 @@ def _collect_again(approval: Approval, why: str, now: datetime, *, status_invali
         reason=why,
         votes=(),
         is_decided=False,
+        moved="",
         tries=0,
         inquiries=0,
         retry_at=None,

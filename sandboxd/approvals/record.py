@@ -126,7 +126,8 @@ class Approval:
     `verdicts` has one for each time that the votes fixed something, the last one is the current one; any of them may turn out
     to be what the asker took. `seed` makes message ids that no other client can hold. `is_decided`: the last
     verdict stands; after a refusal it does not, and votes are collected anew. `held`: the machine has asked often
-    enough, and a person has to say how it goes on. `accepted`: the message id that the asker took.
+    enough, and a person has to say how it goes on. `moved`: how the asker's task went on, as it was
+    last heard. `accepted`: the message id that the asker took.
     """
 
     question: Question
@@ -152,6 +153,7 @@ class Approval:
     closing: Closing | None = None
     is_fenced: bool = False
     held: bool = False
+    moved: str = ""
     reminded: int = 0
     escalated: int = 0
     accepted: str | None = None

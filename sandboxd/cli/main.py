@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "tokens": "Make, list and revoke the tokens of clients.",
     "push": "List push notifications that were given up.",
     "courier": "Send push notifications for a daemon that may not connect itself.",
+    "backup": "Copy the store, while the daemon runs.",
     "audit": "Read the record of who did what: a host's, or a cockpit's.",
     "install-units": "Write the systemd units that the config needs, or check them.",
     "cockpit": "Gather the questions of several hosts.",

@@ -248,10 +248,12 @@ class Detector:
         if is_same or now < self._last_output_s + SETTLE_S:
             return None
         finding = self._judge(view, evidence)
-        is_other = finding is not None and (
-            bool(finding.menu) or (finding.text != raised.prompt.text or view.row != raised.row)
-        )
-        return self._withdraw(raised, now) if is_other and self._is_asked_anew(view) else None
+        if finding is None:
+            return None
+        if finding.text == raised.prompt.text and not finding.menu:  # drawn anew below other output, and still not answered
+            self._raised = attrs.evolve(raised, row=view.row, line=view.line.rstrip())
+            return None
+        return self._withdraw(raised, now) if self._is_asked_anew(view) else None
 
     def _is_asked_anew(self, view: View) -> bool:
         return (

@@ -189,6 +189,7 @@ def _rule(table: Mapping[str, Any], at: str) -> tuple[Rule | None, list[Problem]
         settle_s=settle_s,
         answer=answer,
         echo=table.get("echo"),
+        edits=table.get("edits"),
         single_key=table.get("single-key", False),
         polls=table.get("polls", False),
         asks=tuple(_asks(example) for example in examples["asks"]),

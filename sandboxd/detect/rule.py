@@ -19,6 +19,7 @@ from sandboxd.hitl.answer import AnswerForm, Choice, Kind
 
 CHOICES_MAX: Final = 32
 _SEPARATOR: Final = re.compile(r"[,/|]")
+_MARKED: Final = re.compile(r"([\w' ]*)[\[(](\w{1,2})[\])]([\w' ]*)")
 _HOLE: Final = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -35,8 +36,9 @@ class AnswerTemplate:
     """How a rule's answer form is made from a match.
 
     `choices`: the texts, one by one. `choices_in`: the group that lists them instead, parted by the first of `,`, `/` and `|`
-    that it holds, or letter by letter where it holds none. `default`: a text, a `{group}`, or `capital` (the one choice that
-    the line spells with a capital letter; the mark is then taken off).
+    that it holds, or letter by letter where it holds none; in `(m)odified or (d)eleted` the marked letters are the answers, and
+    the words their titles. `default`: a text, a `{group}`, or `capital` (the one choice that the line spells with a capital
+    letter; the mark is then taken off).
     """
 
     kind: Kind = "free_text"
@@ -60,9 +62,9 @@ class Asks:
 class Rule:
     """One way to recognise a question. `settle_s`: how long the terminal must stay silent, in seconds.
 
-    `echo`: what the kernel must say of the terminal's echo in line mode, if it says anything. `single_key`: the program takes
-    one key, so that Enter is not typed. `polls`: it asks without ever waiting in the kernel, so that "nobody reads" is no
-    objection.
+    `echo`: what the kernel must say of the terminal's echo in line mode, if it says anything. `edits`: whether a line editor
+    must have switched bracketed paste on, or must not. `single_key`: the program takes one key, so that Enter is not typed.
+    `polls`: it asks without ever waiting in the kernel, so that "nobody reads" is no objection.
     """
 
     id: str
@@ -72,6 +74,7 @@ class Rule:
     above: re.Pattern[str] | None = None
     settle_s: float = 0.2
     echo: bool | None = None
+    edits: bool | None = None
     single_key: bool = False
     polls: bool = False
     asks: tuple[Asks, ...] = ()
@@ -102,6 +105,8 @@ def fit(rules: Sequence[Rule], view: View, evidence: Evidence = NOTHING_KNOWN) -
 def fit_one(rule: Rule, view: View, evidence: Evidence = NOTHING_KNOWN) -> Fit | None:
     """Whether this rule fits the line, and the terminal's echo as far as that is known."""
     if rule.echo is not None and evidence.hides_typing is rule.echo:
+        return None
+    if rule.edits is not None and view.edits is not rule.edits:
         return None
     line, dropped = _window(view.line)
     match = rule.line.search(line)
@@ -138,6 +143,9 @@ def answer_form(template: AnswerTemplate, match: re.Match[str]) -> AnswerForm:
 
 
 def _listed(text: str) -> list[ChoiceTemplate]:
+    marked = [(found[2], "".join(found.groups()).strip().removeprefix("or ")) for found in _MARKED.finditer(text)]
+    if len(marked) > 1:
+        return [ChoiceTemplate(letter, word.removesuffix(" or")) for letter, word in marked][:CHOICES_MAX]
     parts = _parts(text)[: 2 * CHOICES_MAX]
     return [ChoiceTemplate(part) for part in parts if part][:CHOICES_MAX]
 

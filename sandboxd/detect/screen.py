@@ -145,10 +145,14 @@ class Screen:
             else:
                 self._put_narrow(char)
 
-    def draw_cursor(self) -> None:
-        """The character that was printed last is drawn as a cursor."""
+    def draw_cursor(self, *, is_drawn: bool) -> None:
+        """The character that was printed last is drawn as a cursor, or shows that the ones before are none."""
         if self.place.column > 0:
-            self.place.row.drawn_at = self.place.column - 1
+            self.place.row.drawn_at = self.place.column - 1 if is_drawn else None
+
+    def ends_in(self, text: str) -> bool:
+        """Whether that stands right before the cursor."""
+        return self.place.row.cells[max(0, self.place.column - len(text)) : self.place.column] == list(text)
 
     def repeat(self, count: int) -> None:
         """Print the last character again."""

@@ -16,6 +16,7 @@ _TAIL: Final = 400  # characters of a line that shapes look at: a question is at
 GENERIC: Final = "generic"
 _ASKED_ROWS: Final = 3
 _BANNER_ROWS: Final = 8
+_FIELD_MAX: Final = 40  # characters of a field's name, behind which no blank needs to stand
 _SIGN_MAX: Final = 6  # characters of a bare sign: `...`, `?-`, `   ...>`
 
 _SECRET: Final = re.compile(
@@ -47,6 +48,10 @@ _PRESS: Final = re.compile(
     r"|\[(?:enter|return)\]\s?$|eingabetaste|beliebige taste|touche entrée|appuyez sur|pulse (?:intro|enter)|presione"
     r"|任意の?键|任意のキー|아무 키"
 )
+_OR_ENTER: Final = re.compile(
+    r"(?i)\bor,? (?:just )?(?:press|hit) [<\[]?(?:enter|return)\b"
+    r"|\b(?:press|hit) [<\[]?(?:enter|return)[>\]]? (?:to (?:skip|leave|keep|use|accept)|for (?:the )?(?:default|none))"
+)
 # Something has been said, and goes on: a percentage, a rate, a duration, a bar, dots.
 _PROGRESS: Final = re.compile(
     r"(?i)(?:(?<![\w-])\d{1,3}(?:[.,]\d{1,3})? ?%|\d ?(?:[kmgt]i?)?b(?:/s)?|\d ?(?:it|ops|files?|rows?)/s|\d ?m?s"
@@ -75,7 +80,9 @@ _CODE: Final = re.compile(
 )
 
 _SHELL: Final = re.compile(r"(?:^|[\w\])~/:. -])[$#%]\s?$|[❯➜λ»▶⟩]\s?$")
-_REPL: Final = re.compile(r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}\.{3}>?\s?$")
+_REPL: Final = re.compile(
+    r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}(?:\.{3}[>:]?|['\"`-]>)\s?$"
+)
 _NAMED_REPL: Final = re.compile(
     r"^(?:\(?[A-Za-z][\w .:@/()\[\]=-]{0,50}>{1,2}|\([A-Za-z][\w.-]{0,20}\)|[a-z][\w.-]{0,30}[=\-(]#|\?[-#]"
     r"|\s{0,4}\w{1,12}<{1,2}\d{1,6}>{1,2})\s?$"
@@ -87,6 +94,7 @@ _ASKS_ABOVE: Final = re.compile(
 )
 _ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\]?\s\S")  # `? Name`, as a whole family of libraries draws its questions
 _ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]\s?$")
+_ENDS_DEFAULT: Final = re.compile(r"^[A-Z][^\[\]:]{2,60}\w \[[\w./@~-]{1,40}\]\s$")  # `Use proxy [no] `
 _ENDS_DRAWN: Final = re.compile(r"[?？] [^\w\s()\[\]<>{}:;,.|/\\=-]{1,4}\s$")  # a question mark, and then a picture
 _COLON: Final = re.compile(r"[\w)\]}\"'>»%。、ー*]\s{0,8}[:：]$")
 _CLOSED: Final = re.compile(r"[\])}]\s?[:：]$")  # a note in brackets and a colon: asked, even where no blank follows
@@ -113,7 +121,8 @@ _DEFAULT: Final = re.compile(
     r"(?:\[(?P<square>[^\[\]]{1,80})\]|\((?:(?i:default)(?:s to|:|=| is)?\s?)?(?P<round>[^()]{1,80})\))\s?[:?›>]?\s?$"
 )
 _LIST: Final = re.compile(
-    r"[\[(](?P<list>[A-Za-z][\w+-]{0,20}(?:/[A-Za-z][\w+-]{0,20}){1,15}|[A-Za-z][\w+-]{0,20}(?:\|[A-Za-z][\w+-]{0,20}){1,15}"
+    r"(?<!\) )[\[(](?!e\.?g)(?P<list>[A-Za-z][\w+-]{0,20}(?:/[A-Za-z][\w+-]{0,20}){1,15}"
+    r"|[A-Za-z][\w+-]{0,20}(?:\|[A-Za-z][\w+-]{0,20}){1,15}"
     r"|[A-Za-z][\w+-]{0,20}(?:, [A-Za-z][\w+-]{0,20}){1,15})[\])](?:\s?[\[(][^\[\]()]{1,40}[\])])?\s?[:?>]\s?$"
 )
 _CAPITAL: Final = re.compile(r"[\[(]\W?([A-Za-z]+)\W{1,3}([A-Za-z]+)\W{0,2}[\])]")
@@ -133,8 +142,9 @@ def asks_secret(text: str) -> bool:
 
 
 def is_press_enter(text: str) -> bool:
-    """Whether any key, or Enter alone, goes on."""
-    return _PRESS.search(tail(text)) is not None
+    """Whether any key, or Enter alone, goes on; not where Enter is what leaves the question at its default."""
+    text = tail(text)
+    return _PRESS.search(text) is not None and _OR_ENTER.search(text) is None
 
 
 def is_progress(line: str) -> bool:
@@ -243,12 +253,13 @@ def is_prompt(line: str) -> bool:
     if bare.endswith(("?", "？")):
         return is_open or len(bare) > 8
     if bare.endswith((":", "：")):
-        return (is_open or (_CLOSED.search(bare) or _SECRET.search(text)) is not None) and _COLON.search(bare) is not None
+        is_field = is_open or len(bare) <= _FIELD_MAX or (_CLOSED.search(bare) or _SECRET.search(text)) is not None
+        return is_field and _COLON.search(bare) is not None
     if _NAMED_REPL.search(text):
         return is_open
     if _ASKS_FIRST.match(text):
         return True
-    return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ORDER))
+    return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ENDS_DEFAULT, _ORDER))
 
 
 def is_bare_prompt(line: str) -> bool:

@@ -52,6 +52,7 @@ class Terminal:
         self._has_dropped = False
         self._is_alternate = False  # what the dropped bytes left behind
         self._is_inverse = False
+        self._inverse_chars = 0  # printed since it is
 
     def feed(self, data: bytes) -> None:
         """Output as it was read."""
@@ -98,13 +99,14 @@ class Terminal:
             match token.lastgroup:
                 case "text":
                     self._screen.write(token["text"])
-                    if self._screen.hides_cursor and _is_drawn(token["text"], is_inverse=self._is_inverse):
-                        self._screen.draw_cursor()
+                    if self._screen.hides_cursor:
+                        self._mark_cursor(token["text"])
                 case "control":
                     _control(self._screen, token["control"])
                 case "final":
                     if token["final"] == "m":  # most sequences are colours, and of those only one tells something
                         self._is_inverse = _inverse_after(token["args"], self._is_inverse)
+                        self._inverse_chars *= self._is_inverse
                     elif not token["between"]:
                         _csi(self._screen, token["args"], token["final"])
                 case "escape":
@@ -115,6 +117,14 @@ class Terminal:
                     pass  # a title, an image, a colour palette: nothing that stands in a row
         self._pending += rest
         self._screen.trim()
+
+    def _mark_cursor(self, text: str) -> None:
+        """What programs that hide the cursor draw in its place: one inverse cell, or one block."""
+        if self._is_inverse:
+            self._inverse_chars += len(text)
+            self._screen.draw_cursor(is_drawn=self._inverse_chars == 1)
+        elif text[-1] == _BLOCK:
+            self._screen.draw_cursor(is_drawn=not self._screen.ends_in(_BLOCK * 2))
 
 
 def _last_modes(data: bytearray, stop: int) -> Iterator[tuple[list[str], bool]]:
@@ -238,11 +248,6 @@ def _inverse_after(args: str, before: bool) -> bool:
     if "38" in parts:  # a colour's own numbers follow
         return before
     return not _INVERSE.isdisjoint(parts) or (before and _UPRIGHT.isdisjoint(parts))
-
-
-def _is_drawn(text: str, *, is_inverse: bool) -> bool:
-    """Whether it ends in what programs that hide the cursor draw in its place: one inverse cell, or one block."""
-    return (is_inverse and len(text) == 1) or (text[-1] == _BLOCK and text[-2:-1] != _BLOCK)
 
 
 def _flags(screen: Screen, modes: list[str], is_on: bool) -> None:

@@ -13,12 +13,13 @@ from typing import Any, Final, assert_never
 import quart
 from werkzeug.exceptions import HTTPException
 
-from sandboxd import errors
+from sandboxd import errors, metrics
 from sandboxd.a2a import faults, jsonrpc
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.errors import Internal, MethodNotFound, NotReady, Refusal
 from sandboxd.http.manners import Speech
 from sandboxd.logs import logger
+from sandboxd.operations.unsent import HELD
 from sandboxd.store.base import StoreUnavailable
 
 JSON: Final = "application/json"
@@ -40,7 +41,10 @@ def answer(
     value: Any, *, status: int = 200, media_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> quart.Response:
     """A JSON answer."""
-    made = quart.Response(dump_json(value), status, content_type=media_type)
+    body = dump_json(value)
+    if held := HELD.get():
+        held.spelled(len(body))
+    made = quart.Response(body, status, content_type=media_type)
     made.headers.update(headers or {})
     return made
 
@@ -88,6 +92,8 @@ def refusal_json(refusal: Refusal, speech: Speech, path: str) -> dict[str, Any]:
 
 
 def _spelled(refusal: Refusal, speech: Speech, path: str, call_id: jsonrpc.CallId) -> tuple[int, str, dict[str, Any]]:
+    if bound := refusal.facts.get("bound"):
+        metrics.BOUNDS.labels(bound=bound).inc()
     match speech.manner:
         case "rpc":
             usual = faults.to_rest(refusal)[0] if isinstance(refusal, _HTTP_LAYER) else 200

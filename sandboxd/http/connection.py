@@ -6,6 +6,7 @@ turned off and has no back pressure, and the end of a request waits on a full qu
 
 * silence between requests: `keep_alive_s`; a piece that the client does not take: `stall_s`
 * the rest of a body that nobody wants: `linger_s`; everything, at shutdown: `abort()` closes the socket under it
+* the answer to a client that has ended its side, which may be one that has left: `half_close_s` until it begins
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import h11
 import trio
@@ -24,6 +25,7 @@ from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
+from sandboxd import metrics
 from sandboxd.http.settings import DoorSettings
 from sandboxd.logs import logger
 
@@ -61,6 +63,8 @@ class Connection:
         self._reading = trio.CancelScope()  # its deadline is the patience with an idle client
         self._sending = trio.Lock()
         self._is_lingering = False
+        self._phase: Literal["idle", "asked", "answering", "streaming"] = "idle"
+        self._changed = trio.Event()
 
     async def run(self) -> None:
         """Serve requests until either side closes."""
@@ -70,7 +74,7 @@ class Connection:
                     self._app,
                     self._config,
                     self._context,
-                    _Handlers(nursery),
+                    _Handlers(nursery, self._enter),
                     ConnectionState({}),
                     False,
                     None,
@@ -104,9 +108,24 @@ class Connection:
             if self._is_lingering:
                 await self._linger(len(data))
                 return
+            if not data:
+                await self._outlast_half_close()
             await self._protocol.handle(RawData(data))
             if not data:
                 return
+
+    async def _outlast_half_close(self) -> None:
+        """A client may end its side and still want its answer (`nc -N`, RFC 9112 §9.6), but for a stream, which it watches."""
+        with trio.move_on_after(self._settings.half_close_s):
+            while self._phase == "asked":
+                await self._changed.wait()
+        while self._phase == "answering":  # bounded: each piece by `stall_s`
+            await self._changed.wait()
+
+    def _enter(self, phase: Literal["idle", "asked", "answering", "streaming"]) -> None:
+        self._phase = phase
+        self._changed.set()
+        self._changed = trio.Event()
 
     async def _linger(self, seen: int) -> None:
         """Read and drop what the client still sends: closing on unread bytes resets, and it would never see our answer."""
@@ -125,6 +144,7 @@ class Connection:
             case Updated(idle=idle):
                 self._set_idle(idle)
             case Closed():
+                self._enter("idle")
                 await self._end()
 
     async def _send_pieces(self, data: memoryview) -> None:
@@ -153,6 +173,7 @@ class Connection:
         self._reading.deadline = trio.current_time() + self._settings.linger_s
 
     def _set_idle(self, idle: bool) -> None:
+        self._enter("idle" if idle else "asked")
         if not self._is_lingering:
             self._reading.deadline = trio.current_time() + self._settings.keep_alive_s if idle else math.inf
 
@@ -162,6 +183,11 @@ class _Http1(H11Protocol):
 
     async def _check_protocol(self, event: h11.Request) -> None:
         pass
+
+    async def _send_error_response(self, status_code: int) -> None:
+        if status_code == 431:
+            metrics.BOUNDS.labels(bound="max_header").inc()
+        await super()._send_error_response(status_code)
 
     async def _create_stream(self, request: h11.Request) -> None:
         if request.http_version not in (b"1.0", b"1.1"):  # `PRI * HTTP/2.0`: prior knowledge
@@ -177,9 +203,10 @@ class _Http1(H11Protocol):
 class _Handlers(TaskGroup):
     """Runs a request's handler, in place of hypercorn's task group, which loses the news of a client that is gone."""
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    def __init__(self, nursery: trio.Nursery, enter: Callable[[Literal["answering", "streaming"]], None]) -> None:
         super().__init__()
         self._requests = nursery
+        self._enter = enter
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
@@ -189,8 +216,14 @@ class _Handlers(TaskGroup):
         return inbox.put
 
     async def _handle(self, app: AppWrapper, scope: Any, inbox: _Inbox, send: Callable[[Any], Awaitable[None]]) -> None:
+        async def begin_and_send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                types = [value for name, value in message["headers"] if name.lower() == b"content-type"]
+                self._enter("streaming" if any(value.startswith(b"text/event-stream") for value in types) else "answering")
+            await send(message)
+
         try:
-            await app(scope, inbox.get, send, trio.to_thread.run_sync, trio.from_thread.run)
+            await app(scope, inbox.get, begin_and_send, trio.to_thread.run_sync, trio.from_thread.run)
         except* Exception:  # the door translates every error of ours; this is for the stack's own
             _log.exception("Cannot finish a request", path=scope.get("path"))
         finally:

@@ -91,6 +91,12 @@ async def _read(request: quart.Request) -> bytes:
 
 
 def _check_media_type(request: quart.Request, media_types: Sequence[str]) -> None:
+    """What says two things about a body, or says that it is packed, is not read as if it had not (RFC 9110 §8.3, §8.4)."""
+    if len(request.headers.getlist("Content-Type")) > 1:
+        raise ContentTypeNotSupported("cannot read the body: it has more than one Content-Type")
+    coding = request.headers.get("Content-Encoding", "").strip().lower()
+    if coding not in ("", "identity"):
+        raise ContentTypeNotSupported(f"cannot read the body: the content coding `{coding[:64]}` is not taken here")
     media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type not in media_types:
         said = f"`{media_type[:64]}` is not" if media_type else "without a Content-Type it is not"

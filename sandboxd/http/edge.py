@@ -20,6 +20,7 @@ from sandboxd.errors import InvalidRequest, Refusal, TooLarge, Unauthenticated
 from sandboxd.http.answers import CHALLENGE, refusal_body
 from sandboxd.http.manners import Speech, speech_of
 from sandboxd.http.presence import GUEST, Guest, Presence
+from sandboxd.operations.unsent import HELD, Held
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -40,8 +41,20 @@ class Edge:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
+        held = Held()
+        HELD.set(held)  # this request's task is its own, and so is its context
+        try:
+            await self._handle(scope, receive, send)
+        finally:
+            held.release()  # what was sent has been taken by the kernel, or the client is gone
+
+    async def _handle(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         scope["path"] = scope["path"] or "/"  # `GET ?x`: h11 lets it pass, and Quart looks at the first character
         exchange = _Exchange(scope, receive, send, self._max_body_bytes)
+        if exchange.has_two_lengths():
+            why = "cannot read the body: both Transfer-Encoding and Content-Length say how long it is"
+            await exchange.refuse(InvalidRequest(why))
+            return
         if exchange.declares_too_much():
             await exchange.refuse(exchange.too_large())
             return
@@ -71,6 +84,10 @@ class _Exchange:
         self._send = send
         self._max_body_bytes = max_body_bytes
         self._body_bytes = 0
+
+    def has_two_lengths(self) -> bool:
+        """Whether somebody before us may see another end of the body than we do (request smuggling, RFC 9112 §6.1)."""
+        return {b"content-length", b"transfer-encoding"} <= {name for name, _ in self._scope["headers"]}
 
     def declares_too_much(self) -> bool:
         """Whether `Content-Length` alone is over the limit; h11 has checked that it is a number."""
@@ -104,7 +121,8 @@ class _Exchange:
     def too_large(self) -> TooLarge:
         """The refusal of a body over the limit."""
         limit = self._max_body_bytes
-        return TooLarge(f"cannot read the body: it is larger than {limit} bytes", facts={"max_bytes": limit})
+        facts = {"max_bytes": limit, "bound": "max_body"}
+        return TooLarge(f"cannot read the body: it is larger than {limit} bytes", facts=facts)
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer without the application, and end the connection: the rest of the request is not read."""

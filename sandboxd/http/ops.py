@@ -15,7 +15,7 @@ import trio
 
 from sandboxd import metrics
 from sandboxd.a2a.model import TaskState
-from sandboxd.errors import Forbidden
+from sandboxd.errors import Forbidden, NotReady
 from sandboxd.http.answers import answer
 from sandboxd.http.doors import Check, Doors
 from sandboxd.logs import logger
@@ -63,6 +63,8 @@ async def measure(doors: Doors, caller: Caller, instance: str) -> quart.Response
         if not state.is_terminal and state is not TaskState.AUTH_REQUIRED:
             metrics.TASKS.labels(state=state.value).set(states[state])
     metrics.PROMPTS_OPEN.set(sum(view.prompt is not None and view.prompt.is_open for view in views))
+    metrics.UNSENT_BYTES.set(doors.host.unsent.size_bytes)
+    metrics.SUBSCRIBERS.set(doors.host.followers.count)
     metrics.BUILD.labels(version=doors.version).set(1)
     return quart.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
@@ -73,7 +75,7 @@ async def _why_not(name: str, check: Check) -> str:
             await check()
     except trio.TooSlowError:
         why = f"it took longer than {CHECK_S:g} s"
-    except StoreUnavailable as error:
+    except (StoreUnavailable, NotReady) as error:
         why = str(error)
     except Exception as error:  # a fault of ours: its words are for the log
         _log.warning("Cannot be ready", check=name, why=str(error) or type(error).__name__)

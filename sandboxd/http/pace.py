@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 import trio
 
+from sandboxd import metrics
 from sandboxd.errors import RateLimited
 
 PRINCIPALS_MAX: Final = 10_000  # a bucket that was not used for longest goes first: it is full again by then
@@ -50,5 +51,6 @@ class Pace:
         if bucket.left < 1:
             wait_s = max(1, math.ceil((1 - bucket.left) / self._rate_per_s))
             why = f"this caller may send {self._rate_per_s} a second"
+            metrics.BOUNDS.labels(bound="rate").inc()
             raise RateLimited(f"cannot serve the request now: {why}", facts={"retry_after_s": wait_s})
         bucket.left -= 1

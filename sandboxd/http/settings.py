@@ -21,6 +21,7 @@ class DoorSettings:
     max_connections: int = 256  # a door; each costs about 60 KiB
     keep_alive_s: float = 5  # an idle connection; hypercorn's and uvicorn's default
     stall_s: float = 30  # no 64 KiB leave within it: the reader is gone, its stream can be resumed by number
+    half_close_s: float = 30  # a client that ended its side still gets an answer that begins by then: it may also have left
     graceful_s: float = 3  # at shutdown: running answers may end within it, then the sockets are closed under them
     linger_s: float = 1  # after an early refusal: read the rest of the body, or the client never sees the answer
     ping_s: float = 3  # a2a-sdk's client times a stream out after 5 s of silence

@@ -22,6 +22,7 @@ from sandboxd.a2a.model import StreamItem
 from sandboxd.errors import InvalidParams, Problem, Refusal
 from sandboxd.http.answers import as_refusal
 from sandboxd.operations.stream import Stream
+from sandboxd.operations.unsent import HELD
 
 COMMENT: Final = b": still here\n\n"
 _SEQ_MAX_DIGITS: Final = 15
@@ -74,6 +75,7 @@ class _Body(ResponseBody):
         self._encode_refusal = encode_refusal
         self._closing = closing
         self._ping_s = ping_s
+        self._is_new = True
         self._stack = AsyncExitStack()
         self._put, self._frames = trio.open_memory_channel[bytes](0)
 
@@ -93,6 +95,9 @@ class _Body(ResponseBody):
         return self
 
     async def __anext__(self) -> bytes:
+        if (held := HELD.get()) and not self._is_new:  # the frame before has been taken: the task with its output is the first
+            held.release()
+        self._is_new = False
         piece = COMMENT
         with trio.move_on_after(self._ping_s):
             try:

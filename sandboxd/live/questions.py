@@ -26,25 +26,30 @@ from sandboxd.live import terminal
 from sandboxd.live.binding import Binding
 from sandboxd.live.clock import Clock
 from sandboxd.live.receipt import Receipt, Word
-from sandboxd.live.recorder import Recorder, Ticket
+from sandboxd.live.recorder import Fate, Recorder
 from sandboxd.live.veil import Veil, without_secret
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.runner.witness import Witness
 from sandboxd.store.base import PushEntry
 from sandboxd.tasks.events import Answered, Asked, Closed, Notice, Noticed
+from sandboxd.tasks.view import TaskView
 
 _log = logs.logger(__name__)
 
 
 @attrs.frozen
 class Accepted:
-    """The terminal took an answer; `ticket` tells when that is on record. Whether the program read it is not known."""
+    """The terminal took an answer; `fate` tells when that is on record. Whether the program read it is not known.
+
+    `view` is the task right after it, for whoever sent it: with its history it is too large to be kept of every answer.
+    """
 
     prompt_id: str
     message_id: str
     at: datetime
-    ticket: Ticket
+    fate: Fate
+    view: TaskView | None = None
 
 
 class Questions:
@@ -190,10 +195,10 @@ class Questions:
         self._detector.typed(trio.current_time())
         ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal, keys.enter), push=push)
         self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
-        accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket)
+        accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket.fate)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
-        return accepted
+        return attrs.evolve(accepted, view=ticket.view)
 
     def accepted(self, prompt_id: str) -> Accepted | None:
         """The answer that this prompt got, on record or not yet."""

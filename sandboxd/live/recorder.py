@@ -24,6 +24,7 @@ from sandboxd.tasks.view import TaskView, fold
 QUEUE_MAX_BYTES: Final = 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
 BATCH_MAX_BYTES: Final = 512 * 1024
 EVENT_BYTES: Final = 1024  # about what an event with its view takes in memory beside its output
+EVENTS_MAX: Final = 50_000  # of one task; 900 s of output in 20 appends a second are 18,000
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
 
@@ -34,12 +35,10 @@ class RecordLost(StoreUnavailable):
     """The daemon stopped before the store took the event."""
 
 
-@attrs.define
-class Ticket:
-    """An event on its way to the disk."""
+@attrs.define(eq=False)
+class Fate:
+    """Whether an event got to the disk."""
 
-    seq: int
-    view: TaskView
     _settled: trio.Event = attrs.field(factory=trio.Event)
     _is_lost: bool = False
 
@@ -55,10 +54,21 @@ class Ticket:
         self._settled.set()
 
 
-class Recorder:
-    """The one writer of one task's events."""
+@attrs.frozen
+class Ticket:
+    """An event on its way to the disk, and the task right after it."""
 
-    def __init__(self, feed: Feed, view: TaskView) -> None:
+    seq: int
+    view: TaskView
+    fate: Fate = attrs.field(factory=Fate)
+
+
+class Recorder:
+    """The one writer of one task's events. `overrun` is set at `max_events`: the run has to end, which takes a few more."""
+
+    def __init__(self, feed: Feed, view: TaskView, *, max_events: int = EVENTS_MAX) -> None:
+        self.overrun = trio.Event()
+        self._max_events = max_events
         self._feed = feed
         self._view = view
         self._written = view.seq
@@ -77,6 +87,8 @@ class Recorder:
         `push`: the push notification config that came with it, see `Entry`.
         """
         self._view = fold(self._view, event)
+        if self._view.seq >= self._max_events:
+            self.overrun.set()
         ticket = Ticket(self._view.seq, self._view)
         self._queue.append((Entry(event, chunk, push), ticket))
         self._queued_bytes += EVENT_BYTES + len(chunk)
@@ -101,14 +113,14 @@ class Recorder:
                 self._written = last.seq
                 self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
                 for _, ticket in batch:
-                    ticket.settle()
+                    ticket.fate.settle()
                 self._wake()
                 if last.view.state is not None and last.view.state.is_terminal:
                     return
         except trio.Cancelled:
             for _, ticket in (*batch, *self._queue):
                 if ticket.seq > self._written:
-                    ticket.settle(is_lost=True)
+                    ticket.fate.settle(is_lost=True)
             raise
 
     async def _append(self, entries: list[Entry], view: TaskView) -> None:

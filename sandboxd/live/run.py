@@ -35,6 +35,8 @@ FLUSH_BYTES: Final = 32 * 1024
 DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
 DRAIN_MOST_S: Final = 1.0  # or after this, when they never fall silent; what the leader wrote has been read long before
 
+_BOUNDS: Final = {"event-limit": "max_events", "prompt-limit": "max_prompts"}
+
 _log = logs.logger(__name__)
 
 
@@ -167,6 +169,7 @@ class TaskRun:
     async def _watch_limits(self) -> None:
         async with trio.open_nursery() as nursery:  # one waiter a limit; cancelled with the run
             nursery.start_soon(self._end_after, trio.sleep_until, self._started_at + self._timeout_s, Ending("timeout"))
+            nursery.start_soon(self._end_after, trio.Event.wait, self._recorder.overrun, Ending("event-limit"))
             if self._questions:
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
                 nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
@@ -175,6 +178,8 @@ class TaskRun:
 
     async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
         await wait(what)
+        if bound := _BOUNDS.get(ending.reason):
+            metrics.BOUNDS.labels(bound=bound).inc()
         self.end_nowait(ending)
 
     def _taker(self, name: str) -> Any:
@@ -221,6 +226,8 @@ class TaskRun:
         for name, capture in self._captures.items():
             pieces = capture.finish()
             metrics.OUTPUT_DROPPED_BYTES.inc(capture.dropped)
+            if capture.dropped:
+                metrics.BOUNDS.labels(bound="output").inc()
             for index, piece in enumerate(pieces, 1):
                 self._append(name, piece, last=index == len(pieces))
             if not pieces and name in self._kept:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -19,7 +20,8 @@ from sandboxd.detect.load import Pack
 from sandboxd.detect.rule import Rule
 from sandboxd.errors import NotReady, TooBusy
 from sandboxd.live.clock import Clock
-from sandboxd.live.recorder import Recorder
+from sandboxd.live.quota import Quota, Seats
+from sandboxd.live.recorder import EVENTS_MAX, Recorder
 from sandboxd.live.run import TaskRun
 from sandboxd.live.scripted import Script, ScriptRun
 from sandboxd.live.verdict import Ending
@@ -46,8 +48,9 @@ _Start = Callable[[Recorder], Awaitable[None]]
 
 @attrs.define
 class _Creation:
-    """Whether a task got on record."""
+    """Whether a task got on record. `free` gives its seat back."""
 
+    free: Callable[[], None]
     done: trio.Event = attrs.field(factory=trio.Event)
     refused: NotReady | None = None
 
@@ -63,8 +66,9 @@ class Supervisor:
         clock: Clock,
         nursery: trio.Nursery,
         *,
-        max_tasks: int,
+        quota: Quota,
         stop_grace_s: float,
+        max_events: int = EVENTS_MAX,
         asks_kernel: bool = True,
     ) -> None:
         self._asks_kernel = asks_kernel
@@ -75,7 +79,8 @@ class Supervisor:
         self._packs = packs
         self._clock = clock
         self._nursery = nursery
-        self._max_tasks = max_tasks
+        self._seats = Seats(quota)
+        self._max_events = max_events
         self._stop_grace_s = stop_grace_s
         self._runs: dict[str, TaskRun | ScriptRun | None] = {}  # None: submitted, not started yet
         self._early: dict[str, Ending] = {}  # asked to end before they started
@@ -86,7 +91,7 @@ class Supervisor:
         self._changed = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Supervisor {len(self._runs)}/{self._max_tasks} tasks>"
+        return f"<Supervisor {self._seats}>"
 
     def run(self, task_id: str) -> TaskRun | None:
         """The living run of that task, if there is one."""
@@ -103,9 +108,10 @@ class Supervisor:
         """How many tasks are live."""
         return len(self._runs)
 
-    def change(self, packs: Mapping[str, Pack], *, max_tasks: int, stop_grace_s: float) -> None:
+    def change(self, packs: Mapping[str, Pack], *, quota: Quota, max_events: int, stop_grace_s: float) -> None:
         """Go by these from now on; runs that are there keep the rules and the grace that they began with."""
-        self._packs, self._max_tasks, self._stop_grace_s = packs, max_tasks, stop_grace_s
+        self._packs, self._max_events, self._stop_grace_s = packs, max_events, stop_grace_s
+        self._seats.quota = quota
 
     async def submit(
         self, principal: str, event: Submitted, view: TaskView, request: RunRequest, push: PushEntry | None = None
@@ -114,8 +120,11 @@ class Supervisor:
 
         `push`: the push notification config that came with the message.
         """
+        self._refuse_when_stopping()
+        self._seats.take(view.instance, principal)
+        free = partial(self._seats.free, view.instance, principal)
         entry = Entry(event, push=push)
-        return await self._submit(principal, entry, view, lambda recorder: self._start(recorder, request), self._max_tasks)
+        return await self._submit(principal, entry, view, lambda recorder: self._start(recorder, request), free)
 
     async def submit_script(
         self, principal: str, event: Submitted, view: TaskView, script: Script, push: PushEntry | None = None
@@ -128,15 +137,18 @@ class Supervisor:
                 run.end_nowait(early)
             await run.live()
 
-        return await self._submit(principal, Entry(event, push=push), view, play, SCRIPTS_MAX)
+        if len(self._runs) >= SCRIPTS_MAX:
+            raise TooBusy(f"cannot start a task: {SCRIPTS_MAX} are live already, which is this profile's limit")
+        self._refuse_when_stopping()
+        return await self._submit(principal, Entry(event, push=push), view, play, lambda: None)
 
-    async def _submit(self, principal: str, entry: Entry, view: TaskView, start: _Start, limit: int) -> TaskView:
+    def _refuse_when_stopping(self) -> None:
         if self._is_stopping:
             raise NotReady("cannot start a task: the daemon is stopping")
-        if len(self._runs) >= limit:
-            raise TooBusy(f"cannot start a task: {limit} are live already, which is this host's limit")
+
+    async def _submit(self, principal: str, entry: Entry, view: TaskView, start: _Start, free: Callable[[], None]) -> TaskView:
         view = fold(view, entry.event)
-        creation = _Creation()
+        creation = _Creation(free)
         self._runs[view.task_id] = None
         self._nursery.start_soon(self._conduct, principal, entry, view, start, creation)
         with trio.CancelScope(shield=True):  # one commit: who asked, and asks again, must find the task on record
@@ -200,12 +212,13 @@ class Supervisor:
                     creation.refused = NotReady(f"cannot start a task: {error}")
                     return
                 creation.done.set()
-                await start(Recorder(self._feed, view))
+                await start(Recorder(self._feed, view, max_events=self._max_events))
         except Exception:  # a bug of ours must not take the other runs along
             _log.exception("Cannot conduct the task", task=task_id)
             await self._fail(task_id)
         finally:
             self._conducted.discard(conducting)
+            creation.free()
             creation.done.set()
             self._runs.pop(task_id, None)
             self._early.pop(task_id, None)

@@ -51,6 +51,7 @@ def _verdict(status: ExitStatus, ending: Ending | None, timeout_s: int) -> tuple
             "prompt-expired": "Nobody answered the question in time, and the policy fails the task then.",
             "secret-asked": "The command asked for a secret, which its policy does not relay, and was ended.",
             "prompt-limit": "The command asked more questions than its policy allows and was ended.",
+            "event-limit": "More happened than the log of one task may hold (`max_events`), and the command was ended.",
             "no-valid-answer": "There was no valid answer within the tries that the policy allows, and the command was ended.",
             "internal": "A fault of the daemon ended the command; its log has the details.",
         }

@@ -74,7 +74,8 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message, pu
     typed_at = trio.current_time()
     await _on_record(accepted)
     metrics.ANSWER_RESUME_S.observe(trio.current_time() - typed_at)
-    return accepted.ticket.view
+    assert accepted.view is not None  # it is our answer
+    return accepted.view
 
 
 def _check_size(message: Message) -> None:
@@ -99,7 +100,7 @@ async def _foreign_misfits(host: Host, run: TaskRun, response: Response) -> tupl
 async def _on_record(accepted: Accepted) -> None:
     # Shielded: a client that hangs up now and asks again must find its answer on record, not a prompt that is taken.
     with trio.CancelScope(deadline=trio.current_time() + RECORD_S, shield=True), contextlib.suppress(RecordLost):
-        await accepted.ticket.committed()
+        await accepted.fate.committed()
         return
     facts = {"prompt_id": accepted.prompt_id, "typed": True}
     raise NotReady("an answer was typed once, but the store has not taken its record; do not send it again", facts=facts)

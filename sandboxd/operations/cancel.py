@@ -28,7 +28,7 @@ async def cancel(host: Host, caller: Caller, instance: str, task_id: str, *, rea
     """
     async with audited(host, caller, instance, Note("cancel", task_id)):
         view = await _end(host, caller, instance, task_id, reason)
-    return await render.task(host, caller, view)
+    return await render.task(host, caller, view, has_acted=True)
 
 
 async def _end(host: Host, caller: Caller, instance: str, task_id: str, reason: str | None) -> TaskView:

@@ -10,8 +10,11 @@ from sandboxd.errors import Forbidden, InstanceNotFound, TaskNotFound
 from sandboxd.live.clock import Clock
 from sandboxd.live.supervisor import Supervisor
 from sandboxd.operations.access import NOTHING, Grants, Scope
+from sandboxd.operations.followers import Followers
 from sandboxd.operations.once import Once
 from sandboxd.operations.outbox import Outbox
+from sandboxd.operations.storage import Storage
+from sandboxd.operations.unsent import Unsent
 from sandboxd.runner.client import Spawner
 from sandboxd.schemas.judge import Judge
 from sandboxd.store.base import Store
@@ -80,7 +83,7 @@ class Host:
     """Everything that an operation needs, put together once by `daemon.py`.
 
     `plays_scripts`: the public kit's profile, where no message starts a command. `outbox`: how push notifications leave; None:
-    there are none.
+    there are none. `storage` None: nobody looks whether the disk has room (`sandboxd run`).
     """
 
     instances: dict[str, Instance]
@@ -94,6 +97,9 @@ class Host:
     capabilities: Capabilities = Capabilities()
     plays_scripts: bool = False
     outbox: Outbox | None = None
+    storage: Storage | None = None
+    followers: Followers = attrs.field(factory=Followers)
+    unsent: Unsent = attrs.field(factory=Unsent)
     once: Once = attrs.field(default=attrs.Factory(lambda self: Once(self.store, self.clock), takes_self=True))
 
     def allow(self, adapters: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]) -> None:

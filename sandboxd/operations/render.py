@@ -6,24 +6,42 @@ the media types that the request takes (`tasks.output`).
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from sandboxd.a2a.extensions import HITL_PROMPT
 from sandboxd.a2a.model import Message, StatusUpdate, Task, TaskNews, TaskStatus
+from sandboxd.errors import NotReady, TooBusy
 from sandboxd.operations.host import Caller, Host
+from sandboxd.operations.unsent import WAIT_S
 from sandboxd.store.base import StoredEvent
 from sandboxd.tasks.events import Wrote
 from sandboxd.tasks.output import artifact_of, artifact_update
 from sandboxd.tasks.view import TaskView, hide_envelopes, status_update, task_of
 
+MESSAGE_BYTES: Final = 2048  # about what a question of the history takes, spelled
+ACTED_WAIT_S: Final = 60.0  # twice the patience with a client that takes nothing
+
 
 async def task(
-    host: Host, caller: Caller, view: TaskView, *, history_length: int | None = None, with_artifacts: bool = True
+    host: Host,
+    caller: Caller,
+    view: TaskView,
+    *,
+    history_length: int | None = None,
+    with_artifacts: bool = True,
+    has_acted: bool = False,
 ) -> Task:
-    """The whole task as of `view`, its artifacts with the bytes that were kept by then."""
+    """The whole task as of `view`, its artifacts with the bytes that were kept by then.
+
+    `TooBusy` when too much waits for clients already. `has_acted`: the request has done something, so to ask again is not the
+    same; it waits longer, and is told so: `NotReady`.
+    """
     shown = task_of(view, history_length=history_length)
     artifacts = None
     if with_artifacts:
+        await _make_room(host, caller, view, has_acted=has_acted)
         kept = [
             (artifact, await host.store.read(view.task_id, artifact.artifact_id, 0, artifact.size))
             for artifact in view.artifacts
@@ -31,6 +49,18 @@ async def task(
         artifacts = tuple(artifact_of(artifact, data, caller.modes) for artifact, data in kept)
     history = tuple(_message(caller, message) for message in shown.history) if shown.history is not None else None
     return attrs.evolve(shown, artifacts=artifacts, history=history, status=_status(caller, shown.status))
+
+
+async def _make_room(host: Host, caller: Caller, view: TaskView, *, has_acted: bool) -> None:
+    size_bytes = sum(artifact.size for artifact in view.artifacts) + MESSAGE_BYTES * len(view.history)
+    try:
+        await host.unsent.take(caller.principal, size_bytes, wait_s=ACTED_WAIT_S if has_acted else WAIT_S)
+    except TooBusy as refusal:
+        if not has_acted:
+            raise
+        facts = {**refusal.facts, "taskId": view.task_id}
+        why = f"{refusal.message}; the request was acted on, do not send it again, get task `{view.task_id}` instead"
+        raise NotReady(why, facts=facts) from refusal
 
 
 def update(caller: Caller, view: TaskView, stored: StoredEvent) -> TaskNews:

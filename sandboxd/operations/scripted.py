@@ -40,5 +40,5 @@ async def go_on(host: Host, caller: Caller, view: TaskView, message: Message, co
         why = "cannot take the message: the task is working and asks nothing"
         raise UnsupportedOperation(why, facts={"taskId": view.task_id})
     with trio.CancelScope(shield=True):  # one commit: what came with the message is on record with it
-        await ticket.committed()
+        await ticket.fate.committed()
     return ticket.view

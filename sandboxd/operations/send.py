@@ -45,7 +45,7 @@ async def send(host: Host, caller: Caller, instance: str, request: SendRequest, 
         return view
     view = await until(host, view, started=not wait or request.return_immediately)
     caller = attrs.evolve(caller, modes=request.accepted_output_modes)
-    return await render.task(host, caller, view, history_length=request.history_length)
+    return await render.task(host, caller, view, history_length=request.history_length, has_acted=True)
 
 
 async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> Stream:
@@ -106,6 +106,8 @@ async def _take(
     if message.task_id is not None:
         return await _take_again(host, caller, instance, message)
     dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
+    if host.storage is not None:
+        await host.storage.check()
     _refuse_other_parts(message)
     view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
     push = pushing.entry_of(caller, view, config) if config else None

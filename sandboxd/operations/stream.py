@@ -90,6 +90,7 @@ class TaskStream:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> AsyncIterator[StreamEvent]:
+        self._stack.enter_context(self._host.followers.follow(self._view.task_id))
         subscription = self._host.feed.subscribe(self._view.task_id, after=self._view.seq)
         events = await self._stack.enter_async_context(subscription)
         return await self._stack.enter_async_context(aclosing(self._follow(events)))
@@ -117,9 +118,10 @@ class TaskStream:
 
 
 def check_streaming(host: Host) -> None:
-    """`UnsupportedOperation` where the card says that there are no streams (A2A 1.0 §3.3.4)."""
+    """`UnsupportedOperation` where the card says that there are no streams (A2A 1.0 §3.3.4); `TooBusy`: there are too many."""
     if not host.capabilities.streaming:
         raise UnsupportedOperation("cannot stream: this agent has streaming switched off")
+    host.followers.check()
 
 
 async def until(host: Host, view: TaskView, *, started: bool) -> TaskView:

@@ -17,6 +17,7 @@ async def subscribe(
     """
     check_streaming(host)
     view = await host.view(caller, instance, task_id)
+    host.followers.check(task_id)
     assert view.state is not None
     if after is None:
         if view.state.is_terminal and not shows_ended:

@@ -16,7 +16,7 @@ import attrs
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.a2a.model import Message, SendRequest
 from sandboxd.errors import InvalidParams, Problem
-from sandboxd.policy.exec_text import shown, unfit
+from sandboxd.policy.exec_text import MAX_ARG_BYTES, shown, unfit
 
 Mode = Literal["plan", "assess"]
 MODES: Final[tuple[str, ...]] = get_args(Mode)
@@ -65,6 +65,7 @@ def read_dispatch(request: SendRequest, *, hitl_active: bool) -> tuple[AdapterCo
     if value is None:
         return None
     problems: list[Problem] = []
+    facts: dict[str, Any] = {}
     try:
         command = parse_adapter_command(value, hitl_active=hitl_active)
     except InvalidParams as refused:
@@ -73,8 +74,9 @@ def read_dispatch(request: SendRequest, *, hitl_active: bool) -> tuple[AdapterCo
         text = message_text(request.message)
     except InvalidParams as refused:
         problems += refused.problems
+        facts = refused.facts
     if problems:
-        raise InvalidParams("cannot dispatch the adapter command: the request is malformed", problems=problems)
+        raise InvalidParams("cannot dispatch the adapter command: the request is malformed", problems=problems, facts=facts)
     return command, text
 
 
@@ -120,11 +122,15 @@ def message_text(message: Message) -> str:
         if "\0" in text or _has_surrogate(text)
     ]
     joined = "\n".join(text for _, text in texts)
+    facts: dict[str, Any] = {}
     if not problems:
         why = unfit(joined, overhead_bytes=len(MESSAGE_VARIABLE) + 1)
         problems += [Problem("message.parts", f"the text {why}")] if why else []
+        if why:
+            facts = {"bound": "max_text", "limit": MAX_ARG_BYTES}
     if problems:
-        raise InvalidParams("cannot hand the message to the command: exec could not carry it", problems=problems[:_LISTED_MAX])
+        why = "cannot hand the message to the command: exec could not carry it"
+        raise InvalidParams(why, problems=problems[:_LISTED_MAX], facts=facts)
     return joined
 
 

@@ -1,14 +1,19 @@
 """Who evaluates foreign schemas for the daemon, and for how long at most?
 
 A few workers, each with one question at a time, each killed when it has not answered within `DEADLINE_S`; another one is ready
-meanwhile, so one hostile schema costs nobody else anything. The event loop only waits.
+meanwhile, so one hostile schema costs nobody else anything. The event loop only waits. What an honest schema never needs is not
+taken from others either: a worker that has used `HONEST_S` of a processor goes on with what no other process wants (SCHED_IDLE,
+sched(7)), and the next one is started when the question is over, not beside it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -25,6 +30,8 @@ from sandboxd.hitl.foreign import refuse_schema, refuse_value
 from sandboxd.schemas.worker import FRAME_MAX_BYTES, HEADER, READY
 
 DEADLINE_S: Final = 0.25  # hitl-prompt/v1, S-2
+HONEST_S: Final = 0.02  # of processor time; what we know of takes some 2 ms
+LOOK_S: Final = 0.01
 WORKERS_MAX: Final = 4
 SPARE: Final = 2
 START_S: Final = 10.0  # a start takes some 0.3 s; a loaded machine may need longer
@@ -62,10 +69,12 @@ class _Worker:
 
     def __init__(self, process: trio.Process) -> None:
         assert process.stdin is not None
-        assert process.stdout is not None
+        assert isinstance(process.stdout, trio.lowlevel.FdStream)
         self._process = process
         self._sink = process.stdin
         self._source = process.stdout
+        self._answers_fd = process.stdout.fileno()
+        self.has_yielded = False
 
     async def ready(self) -> None:
         """Return once it can be asked; `trio.BrokenResourceError` when it died before."""
@@ -75,10 +84,34 @@ class _Worker:
     async def ask(self, question: bytes) -> Any:
         """Its answer; `trio.BrokenResourceError` when it died."""
         await self._sink.send_all(HEADER.pack(len(question)) + question)
+        used_s = self._processor_s()
+        while not await self._answers_within(LOOK_S):
+            if self._processor_s() - used_s > HONEST_S:
+                self._yield_nowait()
+                break
         (size,) = HEADER.unpack(await self._exactly(HEADER.size))
         if size > FRAME_MAX_BYTES:
             raise trio.BrokenResourceError("the worker answers too much")
         return json.loads(await self._exactly(size))
+
+    async def _answers_within(self, patience_s: float) -> bool:
+        with trio.move_on_after(patience_s):
+            await trio.lowlevel.wait_readable(self._answers_fd)
+            return True
+        return False
+
+    def _processor_s(self) -> float:
+        """The processor time that it has used so far, 0 when it has died; its clock's number is clock_getcpuclockid(3)'s."""
+        try:
+            return time.clock_gettime((~self._process.pid << 3) | 2)
+        except OSError:
+            return 0.0
+
+    def _yield_nowait(self) -> None:
+        """Have it use only what no other process wants from now on. It cannot go back, so this is its last question."""
+        self.has_yielded = True
+        with contextlib.suppress(OSError):  # it has just died; or this kernel has no such thing, and then it stays nice
+            os.sched_setscheduler(self._process.pid, os.SCHED_IDLE, os.sched_param(0))
 
     async def end(self) -> None:
         """Kill and reap it; not cut short by cancellation, since SIGKILL takes no time."""
@@ -130,11 +163,11 @@ class Judge:
         worker = None
         try:
             worker = self._idle.popleft() if self._idle else await _start()
-            self.warm_nowait()
             with trio.move_on_after(DEADLINE_S):
                 answer = await worker.ask(question)
-                self._idle.append(worker)
-                worker = None
+                if not worker.has_yielded:
+                    self._idle.append(worker)
+                    worker = None
                 if "problems" in answer:
                     return Judged(tuple(Problem(*triple) for triple in answer["problems"]))
                 return Unjudged(f"the schema cannot be used: {answer['unusable']}")
@@ -144,9 +177,10 @@ class Judge:
             _log.warning("Cannot evaluate a schema", why=str(error) or type(error).__name__)
             return Unjudged("the schema's evaluation broke down")
         finally:
-            if worker is not None:
-                await worker.end()
+            if worker is not None:  # nobody waits for its death: one that has yielded may take long to die
+                self._nursery.start_soon(worker.end)
             self._drop_surplus()
+            self.warm_nowait()
 
     async def _prepare(self) -> None:
         try:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import attrs
 
 from sandboxd.a2a.model import PushConfig, TaskState
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
+
+STORE_NAME: Final = "sandboxd.sqlite3"  # below the config's `state_dir`
 
 PromptState = Literal["open", "answered", "withdrawn", "expired", "ended"]
 
@@ -310,6 +312,9 @@ class Store(Protocol):
 
     async def retry_dead(self, number: int, *, at: datetime, why: str) -> None:
         """A dead letter was tried once more, in vain, at that time."""
+
+    async def size_bytes(self) -> int:
+        """How much it has in use: what was given up counts no more, even where the file has not shrunk yet."""
 
     async def check(self) -> None:
         """Write and read something durable; `StoreUnavailable` when that fails, or damage was met before. For `/readyz`."""

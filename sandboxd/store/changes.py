@@ -13,9 +13,10 @@ from typing import Final
 
 import attrs
 
+from sandboxd.a2a.model import Message
 from sandboxd.store import pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
-from sandboxd.store.codec import encode_artifacts, encode_event, encode_view
+from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_view
 from sandboxd.store.times import key, to_us
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, last_change
@@ -25,7 +26,10 @@ ROW_BYTES: Final = 64 * 1024
 
 @attrs.frozen
 class Change:
-    """Events that follow number `after`, encoded. `view` None: nothing but output changed. `principal`: of a new task."""
+    """Events that follow number `after`, encoded. `view` None: nothing but output changed. `principal`: of a new task.
+
+    `said`: the messages that these events add to the history, after `heard`, which is on record already.
+    """
 
     task_id: str
     after: int
@@ -39,12 +43,14 @@ class Change:
     artifacts: str
     view: str | None
     principal: str | None
+    heard: tuple[Message, ...]
+    said: tuple[str, ...]
 
     @property
     def size_bytes(self) -> int:
         """Roughly what it holds in memory."""
         texts = sum(len(body) for _, body in self.bodies) + len(self.artifacts) + len(self.view or "")
-        return texts + sum(len(entry.chunk) for entry in self.entries)
+        return texts + sum(map(len, self.said)) + sum(len(entry.chunk) for entry in self.entries)
 
 
 def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: str | None = None) -> Change:
@@ -58,6 +64,7 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
         size = entry.event.size if isinstance(entry.event, Wrote) else 0
         if len(entry.chunk) != size:
             raise ValueError(f"an event of {size} bytes of output has {len(entry.chunk)} beside it")
+    heard = len(view.history) - sum(isinstance(entry.event, Submitted | Asked | Answered) for entry in entries)
     is_output_alone = all(isinstance(entry.event, Wrote) for entry in entries)
     return Change(
         task_id=view.task_id,
@@ -70,8 +77,10 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
         is_terminal=view.state.is_terminal,
         status_at_ms=to_us(last_change(view)) // 1000,
         artifacts=encode_artifacts(view.artifacts),
-        view=None if is_output_alone else encode_view(attrs.evolve(view, artifacts=())),
+        view=None if is_output_alone else encode_view(attrs.evolve(view, artifacts=(), history=())),
         principal=None if principal is None else key(principal),
+        heard=view.history[:heard],
+        said=tuple(map(encode_message, view.history[heard:])),
     )
 
 
@@ -125,6 +134,8 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
         "INSERT INTO events (task, seq, kind, body) VALUES (?, ?, ?, ?)",
         [(number, seq, kind, body) for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)],
     )
+    if change.view is not None:
+        _keep_history(connection, number, change)
     for seq, entry in enumerate(change.entries, start=change.after + 1):
         if entry.push is not None:
             is_new = isinstance(entry.event, Submitted)
@@ -156,6 +167,17 @@ def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chun
             (number, wrote.artifact_id, wrote.offset + start, chunk[start : start + ROW_BYTES])
             for start in range(0, len(chunk), ROW_BYTES)
         ],
+    )
+
+
+def _keep_history(connection: sqlite3.Connection, number: int, change: Change) -> None:
+    (last,) = connection.execute("SELECT max(number) FROM history WHERE task = ?", (number,)).fetchone()
+    kept = 0 if last is None else last + 1
+    # More have been heard than are kept once: when the view still has them itself, which is written anew now.
+    bodies = [*map(encode_message, change.heard[kept:]), *change.said]
+    connection.executemany(
+        "INSERT INTO history (task, number, body) VALUES (?, ?, ?)",
+        [(number, at, body) for at, body in enumerate(bodies, start=kept)],
     )
 
 

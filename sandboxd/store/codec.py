@@ -19,7 +19,7 @@ import attrs
 from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-from sandboxd.a2a.model import Part
+from sandboxd.a2a.model import Message, Part
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.view import ArtifactView, TaskView
 
@@ -67,6 +67,17 @@ def decode_view(text: str) -> TaskView:
     """The view that `encode_view` was given."""
     view: TaskView = _load(text, TaskView)
     return view
+
+
+def encode_message(message: Message) -> str:
+    """A message of a history as JSON."""
+    return _dump({"v": VERSION, **_CONVERTER.unstructure(message)})
+
+
+def decode_message(text: str) -> Message:
+    """The message that `encode_message` was given."""
+    message: Message = _load(text, Message)
+    return message
 
 
 def encode_artifacts(artifacts: tuple[ArtifactView, ...]) -> str:

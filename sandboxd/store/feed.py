@@ -19,7 +19,7 @@ from sandboxd.store.changes import is_last
 from sandboxd.tasks.view import TaskView
 
 BUFFER_EVENTS: Final = 256
-BUFFER_BYTES: Final = 1024 * 1024
+BUFFER_BYTES: Final = 256 * 1024
 _REPLAY_EVENTS: Final = 256
 
 

@@ -1,9 +1,10 @@
 """Which tables hold what happened?
 
 `views` has the fold of each task's events, but for sequence number and artifacts: those stand in the task's own short row,
-because they change with every piece of output, and SQLite rewrites a row whole. Status times are UTC milliseconds, as on the
-wire: a cursor or a `since` that a client sends back means exactly the rows that it saw. Output is in rows of 64 KiB at most
-(measured: 4 KiB rows 122 MB/s, 64 KiB rows 166 MB/s).
+because they change with every piece of output, and SQLite rewrites a row whole. A history only grows, so its messages are rows
+of `history` (a view from before that table has them itself). Status times are UTC milliseconds, as on the wire: a cursor
+or a `since` that a client sends back means exactly the rows that it saw. Output is in rows of 64 KiB at most (measured: 4 KiB
+rows 122 MB/s, 64 KiB rows 166 MB/s).
 """
 
 from __future__ import annotations
@@ -187,6 +188,15 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(
-    application_id=0x53424F58, migrations=(_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES)
-)  # "SBOX"
+_HISTORY: Final = """
+CREATE TABLE history (
+    task INTEGER NOT NULL REFERENCES tasks ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (task, number)
+) STRICT, WITHOUT ROWID;
+"""
+
+_MIGRATIONS: Final = (_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES, _HISTORY)
+
+SCHEMA: Final = Schema(application_id=0x53424F58, migrations=_MIGRATIONS)  # "SBOX"

@@ -192,6 +192,10 @@ class SqliteStore:
         """As `Store.retry_dead`."""
         await self._write(lambda connection: pushes.retry_dead(connection, number, at, why))
 
+    async def size_bytes(self) -> int:
+        """As `Store.size_bytes`."""
+        return await self._read(queries.size_bytes)
+
     async def check(self) -> None:
         """As `Store.check`."""
         if self._database.damage is not None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from sandboxd.a2a import v03
-from sandboxd.a2a.extensions import HITL_PROMPT
 from sandboxd.a2a.model import Artifact, ArtifactUpdate, Message, Part, PushConfig, StatusUpdate, Task, TaskState, TaskStatus
 from sandboxd.errors import InvalidParams
 
@@ -153,9 +152,9 @@ def test_an_artifact_update_says_whether_it_continues_and_ends() -> None:
 
 def test_every_part_has_a_03_spelling() -> None:
     parts = (Part("text", "a"), Part("data", [1]), Part("data", {"k": 1}), Part("url", "u:x", "n", "a/b", {"m": 1}))
-    message = Message("m", "agent", parts, "c", "t", {HITL_PROMPT: {}, "urn:x": 1}, (HITL_PROMPT, "urn:x"), ("t0",))
+    message = Message("m", "agent", parts, "c", "t", {"urn:x": 1}, ("urn:x",), ("t0",))
 
-    assert v03.encode_message(message, hide=frozenset({HITL_PROMPT})) == {
+    assert v03.encode_message(message) == {
         "kind": "message",
         "messageId": "m",
         "role": "agent",

@@ -11,7 +11,7 @@ from a2a import types as sdk
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from sandboxd.a2a import v10
-from sandboxd.a2a.extensions import HITL_PROMPT, OUTCOME
+from sandboxd.a2a.extensions import HITL_PROMPT
 from sandboxd.a2a.model import (
     Artifact,
     ArtifactUpdate,
@@ -125,26 +125,6 @@ def test_a_status_update_has_no_final_and_defaults_are_left_out() -> None:
 
     assert status.keys() == {"taskId", "contextId", "status", "metadata"}
     assert chunk.keys() == {"taskId", "contextId", "artifact"}
-
-
-def test_hidden_extensions_leave_every_message() -> None:
-    hide = frozenset({HITL_PROMPT})
-    everything = [
-        v10.encode_send_response(TASK, hide=hide),
-        v10.encode_task_page(TaskPage((TASK,), "", 50, 1), hide=hide),
-        *(v10.encode_stream_item(item, hide=hide) for item in ITEMS),
-    ]
-
-    assert HITL_PROMPT not in repr(everything)
-    assert "urn:other" in repr(everything)
-
-
-def test_a_message_with_nothing_but_hidden_metadata_has_no_metadata() -> None:
-    message = attrs.evolve(ASKED, metadata={OUTCOME: {}})
-
-    spelled = v10.encode_message(message, hide=frozenset({OUTCOME, HITL_PROMPT}))
-
-    assert spelled.keys() == {"messageId", "role", "taskId", "contextId", "parts"}
 
 
 def test_requests_of_protobuf_clients_are_read() -> None:

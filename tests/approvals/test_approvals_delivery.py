@@ -267,6 +267,19 @@ def test_an_asker_that_is_gone_leaves_a_conflict_with_its_reason(has_failed, ste
     assert "the asker is gone" in desk.approval.reason
 
 
+def test_news_that_is_told_again_wakes_no_record_that_is_held():
+    desk, message_id = delivering(tries_max=1)
+    desk.hear(Undelivered(message_id, "no reply"))
+    desk.hear(Moved("the task is working"))
+    desk.hear(Learnt("unknown"))
+    assert desk.approval.held
+    alerts = len(desk.alerts)
+
+    assert desk.hear(Moved("the task is working")) == "nothing"
+    assert len(desk.alerts) == alerts
+    assert desk.hear(Moved("the task is completed")) == "reconciling"
+
+
 def test_a_prompt_that_is_asked_still_after_a_refusal_is_not_answered_with_what_was_refused():
     desk, message_id = delivering()
     desk.hear(Misfit(message_id, "no"))

@@ -13,7 +13,7 @@ from sandboxd.approvals.record import Terms
 from sandboxd.cockpit.agent import HostAddress
 from tests.cockpit.bridge import asked, cockpit, somebody, stands, until
 from tests.fakes.executor import Executor
-from tests.support.daemon import HITL
+from tests.support.daemon import HITL, wait_until
 
 QUICK = Terms(backoff=timedelta(milliseconds=20), tries_max=4, payload_class="public")
 ALICE, BOB, CAROL = somebody("alice"), somebody("bob"), somebody("carol")
@@ -92,10 +92,14 @@ async def test_a_lost_reply_of_an_executor_that_tells_nothing_is_held_for_a_pers
 
         async def held():
             found = await controller.records.find("lab", envelope["prompt_id"])
-            return found if found and found.approval.held else None
+            return found if found and found.approval.held and found.approval.moved else None
 
         found = await until(controller.records, held, "held")
         assert (found.approval.status, found.approval.step) == ("conflict", "paused")
+        looks = executor.looks
+        await trio.to_thread.run_sync(lambda: wait_until(lambda: executor.looks > looks + 3, what="further looks"))
+        again = await controller.records.find("lab", envelope["prompt_id"])
+        assert again == found
         await controller.settle(found, BOB, "web", "the log shows that it went on")
         approval = await stands(controller.records, record, "closed")
         assert "on the word of token:bob" in approval.reason

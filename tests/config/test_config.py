@@ -10,7 +10,6 @@ import pytest
 
 from sandboxd.config import (
     Config,
-    HostLimits,
     Instance,
     IsolationSettings,
     Retention,
@@ -21,6 +20,7 @@ from sandboxd.config import (
     to_toml,
 )
 from sandboxd.config_doors import Listen, TcpAddress, Tls
+from sandboxd.config_limits import HostLimits
 from sandboxd.errors import LoadError
 
 FILE = Path("/etc/sandboxd/sandboxd.toml")
@@ -68,6 +68,14 @@ ping = "500ms"
 stop_grace = "1500ms"
 rate = 0
 burst = 7
+max_tasks_per_instance = 2
+max_tasks_per_principal = 1
+max_events = 1000
+max_subscribers = 5
+max_subscribers_per_task = 3
+max_unsent = "32MiB"
+max_store = "1GiB"
+min_free = "0B"
 
 [retention]
 tasks_days = 0
@@ -129,7 +137,7 @@ def test_every_key_is_read_and_relative_paths_belong_to_the_files_folder() -> No
             ),
             Instance("two.2_x-y", Path("/srv/two"), is_default=True),
         ),
-        limits=HostLimits(2, 4, 65_536, 120, 0.5, 1.5, 0, 7),
+        limits=HostLimits(2, 4, 65_536, 120, 0.5, 1.5, 0, 7, 2, 1, 1000, 5, 3, 32 * 1024**2, 1024**3, 0),
         retention=Retention(0, 9, 2, vacuum=False, audit_days=8),
         card="strict",
     )

@@ -34,6 +34,8 @@ def test_a_text_field_whose_cursor_is_drawn_is_asked(screen: str, line: str, kin
         CLACK.format("Install?", "● Yes / ○ No"),
         CLACK.format("Search:", "a█\r\n│  ● apple\r\n│  ○ pear"),
         "\x1b[?25l? Use it? › \x1b[36m\x1b[4mno\x1b[39m\x1b[24m / yes",
+        "\x1b[?25lName: \x1b[7msubmit\x1b[27m",
+        "\x1b[?25lSpace: ██████",
         "\x1b[?25lloading \x1b[41m \x1b[42m \x1b[49m",
         "\x1b[?25lName: \x1b[7mx\x1b[27m\r\x1b[K\r\nbye",
     ],
@@ -46,3 +48,10 @@ def test_a_cell_in_colour_makes_no_text_field_of_a_menu(screen: str) -> None:
 
 def test_a_right_prompt_is_no_part_of_the_question() -> None:
     assert Bench(UNKNOWN).out(f"name? {' ' * 40}12:00\x1b[39D\x1b[6D").wait(2).said == ["Prompt name?"]
+
+
+def test_an_inverse_word_is_no_cursor_wherever_a_look_cuts_it() -> None:
+    bench = Bench(RAW).out("before\r\n\x1b[?25lName: \x1b[7ms").wait(0.1)
+    bench.detector.view()
+
+    assert not bench.out("ubmit\x1b[27m").detector.view().draws_cursor

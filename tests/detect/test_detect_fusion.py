@@ -120,6 +120,13 @@ def test_another_question_takes_the_place_of_the_one_before() -> None:
     assert bench.said == ["Prompt Apply? [y/N]", "Withdrawn Apply? [y/N]", "Prompt Really? [y/N]"]
 
 
+def test_a_question_that_is_drawn_anew_below_other_output_stands() -> None:
+    bench = Bench(RAW).out("\x1b[?2004h? Name? ").wait(1)
+    bench.out("\r\x1b[KWARNING: your terminal does not report its cursor\r\n? Name? ").wait(60)
+
+    assert bench.said == ["Prompt ? Name?"]
+
+
 def test_a_question_is_withdrawn_when_nobody_waits_any_more_though_its_line_stands() -> None:
     bench = Bench(LINE).out("Apply? [y/N] ").wait(1).kernel(NOBODY)
 

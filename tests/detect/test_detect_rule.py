@@ -83,3 +83,24 @@ def test_no_rule_fits_a_line_that_is_not_known_or_empty() -> None:
     assert fit([rule], View("text")) is not None
     assert fit([rule], View("text", unknown="elsewhere")) is None
     assert fit([rule], View("  ")) is None
+
+
+@pytest.mark.parametrize(
+    ("edits", "is_on", "fits"), [(None, False, True), (True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_rule_may_ask_for_a_line_editor(edits: bool | None, is_on: bool, fits: bool) -> None:
+    rule = Rule("x.y", "", re.compile(r"\?\s$"), AnswerTemplate(), edits=edits)
+
+    assert (fit([rule], View(line="Sure? ", edits=is_on)) is not None) is fits
+
+
+def test_marked_letters_are_the_answers_and_their_words_the_titles() -> None:
+    match = re.search(r"(?P<list>.+)\?", "(m)odified or (d)eleted file, or A(u)to rename?")
+    assert match is not None
+    made = answer_form(AnswerTemplate("choice", choices_in="list"), match)
+
+    assert [(choice.text, choice.title) for choice in made.choices] == [
+        ("m", "modified"),
+        ("d", "deleted file"),
+        ("u", "Auto rename"),
+    ]

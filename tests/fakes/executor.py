@@ -63,6 +63,7 @@ class Executor:
         self.tasks: dict[str, ScriptedTask] = {}
         self.answers: list[dict[str, Any]] = []  # every message with an answer that arrived, in order
         self.extensions: set[str] = set()
+        self.looks = 0
         self.changed = threading.Condition()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -161,6 +162,7 @@ class Executor:
         return (404, None) if task is None else (200, task.as_json(history=self.manners.keeps_history))
 
     def list(self, state: str) -> tuple[int, Any]:
+        self.looks += state == "TASK_STATE_WORKING"
         found = [task.as_json(history=False) for task in self.tasks.values() if f"TASK_STATE_{task.state}" == state]
         return 200, {"tasks": found, "nextPageToken": "", "pageSize": 100, "totalSize": len(found)}
 

@@ -11,6 +11,10 @@ from tests.support.daemon import Daemon, outcome_of, processes_with, wait_until
 ASK = ["ask", "Proceed? [y/N] "]
 
 
+def is_held_up(daemon: Daemon, task_id: str) -> bool:
+    return any("Cannot append to the store" in line and task_id in line for line in daemon.log().splitlines())
+
+
 def test_a_stop_with_a_full_disk_ends_soon_with_a_truthful_code(daemon: Daemon, fill_disk: Callable[..., None]):
     asking = daemon.run([ASK, ["hang"]])
     other = daemon.run([["print", "up\n"], ["hang"]], wait=False)
@@ -18,7 +22,7 @@ def test_a_stop_with_a_full_disk_ends_soon_with_a_truthful_code(daemon: Daemon, 
     fill_disk(daemon, full=True)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(daemon.answer, asking, "y")
-        wait_until(lambda: "Cannot append to the store" in daemon.log(), what="the answer on its way to the disk")
+        wait_until(lambda: is_held_up(daemon, asking["id"]), what="the answer on its way to the disk")
         began = time.monotonic()
         code = daemon.stop()
         took_s = time.monotonic() - began

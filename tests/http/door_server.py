@@ -19,7 +19,9 @@ from sandboxd.http.listeners import Listener, tcp_listener, unix_listener
 from sandboxd.http.server import serve
 from sandboxd.http.settings import DoorSettings
 
-QUICK = DoorSettings(keep_alive_s=0.3, stall_s=0.5, graceful_s=0.3, linger_s=0.3, body_timeout_s=0.3, ping_s=0.1)
+QUICK = DoorSettings(
+    keep_alive_s=0.3, stall_s=0.5, graceful_s=0.3, linger_s=0.3, half_close_s=0.3, body_timeout_s=0.3, ping_s=0.1
+)
 CALM = DoorSettings(graceful_s=0.3, linger_s=0.3, ping_s=0.1)  # no client of a busy machine is too slow for it
 
 

@@ -13,7 +13,7 @@ from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.http.auth import Gate
 from sandboxd.http.edge import Edge
 from sandboxd.http.presence import Presence
-from tests.http.door_server import read_all, served
+from tests.http.door_server import CALM, read_all, served
 
 LIMIT = 1000
 
@@ -77,6 +77,18 @@ async def test_a_chunked_body_over_the_limit_is_refused_before_it_ends(tmp_path)
     assert sent < 50_000_000
 
 
+async def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path) as server:
+        stream = await server.connect()
+        head = b"POST /message:send HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+        await stream.send_all(head + b"3\r\nabc\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        with trio.fail_after(20):
+            answer = await read_all(stream)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 async def test_the_refusal_is_spelled_as_its_door_spells(tmp_path):
     async with served(app_behind_the_edge(), tmp_path) as server:
         rpc = await post(f"{server.url}/", content=b"x" * 2000)
@@ -116,7 +128,7 @@ async def test_nothing_is_echoed_without_activation(tmp_path):
 
 
 async def test_a_refused_body_leaves_the_server_usable(tmp_path):
-    async with served(app_behind_the_edge(), tmp_path) as server:
+    async with served(app_behind_the_edge(), tmp_path, CALM) as server:
         for _ in range(20):
             assert (await post(f"{server.url}/message:send", content=b"x" * 100_000)).status_code == 413
         answer = await post(f"{server.url}/message:send", content=json.dumps({}).encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 
@@ -278,3 +280,21 @@ async def test_a_strange_target_is_answered(tmp_path, target):
         answer = await read_all(stream)
 
     assert answer.split()[1].startswith(b"4")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("Content-Type", "application/json"), ("Content-Encoding", "gzip")],
+        [("Content-Type", "application/json"), ("Content-Type", "text/plain")],
+    ],
+)
+async def test_a_body_that_says_it_is_something_else_as_well_is_not_read(tmp_path, headers):
+    body = json.dumps({"message": message()})
+    async with tiny_host(tmp_path) as host, host.client() as client:
+        packed = await client.post("/message:send", content=body, headers=headers)
+        plain = await client.post(
+            "/message:send", content=body, headers=[("Content-Type", "application/json"), ("Content-Encoding", "identity")]
+        )
+
+    assert (packed.status_code, plain.status_code) == (415, 200)

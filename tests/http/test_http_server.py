@@ -244,6 +244,28 @@ async def test_a_client_that_hangs_up_cancels_its_handler(tmp_path):
             await cancelled.wait()
 
 
+async def test_a_client_that_ends_its_side_still_gets_its_answer(tmp_path):
+    body = b"x" * 3_000_000
+    app = small_app()
+
+    @app.route("/slow", methods=["POST"])
+    async def slow():
+        data = await quart.request.get_data()
+        await trio.sleep(0.2)  # the end of the client's side comes first
+        return data
+
+    async with served(app, tmp_path, attrs.evolve(QUICK, half_close_s=10)) as server:
+        for connect in (server.connect, server.connect_unix):
+            stream = await connect()
+            await stream.send_all(b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            await stream.send_eof()
+            with trio.fail_after(20):
+                answer = await read_all(stream)
+
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.endswith(body)
+
+
 async def test_a_full_door_says_so_and_recovers(tmp_path):
     settings = attrs.evolve(QUICK, max_connections=2, keep_alive_s=60)
     async with served(small_app(), tmp_path, settings) as server:

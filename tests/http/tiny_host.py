@@ -19,7 +19,7 @@ from sandboxd.http.settings import DoorSettings
 from sandboxd.http.tokens import load_tokens, read_token
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.questions import Accepted
-from sandboxd.live.recorder import Ticket
+from sandboxd.live.recorder import Fate
 from sandboxd.operations.host import Host, Instance
 from sandboxd.store.base import Entry
 from sandboxd.store.feed import Feed
@@ -48,9 +48,9 @@ class ToldRuns:
         return None
 
     def accepted_nowait(self, prompt_id: str) -> Any:
-        ticket = Ticket(0, TaskView("", "", ""))
-        ticket.settle()
-        return Accepted(prompt_id, "m", self.clock.now(), ticket)
+        fate = Fate()
+        fate.settle()
+        return Accepted(prompt_id, "m", self.clock.now(), fate)
 
     def answer_nowait(self, response: Any, message: Any, principal: str, misfits: Any, push: Any) -> Any:
         assert self.answer is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sandboxd import logs
 from tests.live.stage import Stage, open_stage
 
 
@@ -21,3 +22,9 @@ async def blind_stage(tmp_path: Path) -> AsyncIterator[Stage]:
     """One that goes by the text alone, for programs that say a question and then read when the test wants it."""
     async with open_stage(tmp_path, asks_kernel=False) as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def _lines() -> None:
+    """The daemon's own lines: structlog's default shows every local variable, which takes seconds on a busy machine."""
+    logs.configure(journal=False)

@@ -19,6 +19,7 @@ from sandboxd.detect.load import load_pack
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.questions import Accepted
+from sandboxd.live.quota import Quota
 from sandboxd.live.run import TaskRun
 from sandboxd.live.supervisor import Supervisor
 from sandboxd.policy.adapter import AdapterCommand
@@ -196,7 +197,7 @@ async def open_stage(
                 detectors,
                 SystemClock(),
                 nursery,
-                max_tasks=max_tasks,
+                quota=Quota(max_tasks, max_tasks, max_tasks),
                 stop_grace_s=grace_s,
                 asks_kernel=asks_kernel,
             )

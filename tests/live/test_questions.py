@@ -162,7 +162,7 @@ async def test_the_answer_is_typed_once_with_the_enter_that_the_terminal_mode_ha
         asked, _ = await stage.asked(task_id)
         living = run()
         accepted = answer(living, asked.envelope.prompt_id, "y")
-        await accepted.ticket.committed()
+        await accepted.fate.committed()
         with pytest.raises(PromptNotOpen) as twice:
             answer(living, asked.envelope.prompt_id, "y")
         await stage.ended(task_id)

@@ -68,7 +68,7 @@ async def test_while_the_store_is_down_nothing_is_lost_doubled_or_told(stage: St
         await comes_true(lambda: stage.store.refused >= 2)
         assert heard == [1]
         with trio.move_on_after(0.05) as waiting:
-            await ticket.committed()
+            await ticket.fate.committed()
         assert waiting.cancelled_caught
         recorder.record(FINISHED)
         stage.store.is_down = False
@@ -108,7 +108,7 @@ async def test_a_store_that_is_down_stops_neither_the_answer_nor_the_deadline(st
     assert await stage.state(task_id) is TaskState.INPUT_REQUIRED
 
     stage.store.is_down = False
-    await accepted.ticket.committed()
+    await accepted.fate.committed()
     ended = await stage.ended(task_id)
 
     assert ended.reason == "timeout"

@@ -18,7 +18,7 @@ SILENT = [(rule, example.data) for rule in RULES for example in rule.silent]
 
 
 def test_there_are_packs() -> None:
-    assert {path.stem for path in FILES} >= {"shell", "node"}
+    assert {path.stem for path in FILES} >= {"confirm", "node", "shell"}
 
 
 @pytest.mark.parametrize("pack", PACKS, ids=lambda pack: pack.name)

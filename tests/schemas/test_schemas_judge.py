@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +12,7 @@ import attrs
 import pytest
 import trio
 
-from sandboxd.schemas.judge import DEADLINE_S, SPARE, WORKERS_MAX, Judge, Judged, Unjudged, open_judge
+from sandboxd.schemas.judge import DEADLINE_S, SPARE, WORKERS_MAX, Judge, Judged, Unjudged, _start, open_judge
 
 EVIL = {"type": "string", "pattern": "^(a+)+$"}
 EVIL_VALUE = "a" * 40 + "!"
@@ -131,6 +133,25 @@ async def test_a_hostile_schema_is_given_up_in_time_and_delays_nobody(judge: Jud
     assert min(one.took_s for one in rounds) >= DEADLINE_S
     assert min(one.loop_s for one in rounds) < DELAY_MAX_S, rounds
     assert min(one.others_s for one in rounds) < DELAY_MAX_S, rounds
+
+
+async def test_a_hostile_schema_gets_only_what_nobody_else_wants() -> None:
+    worker = await _start()
+    pid = worker._process.pid
+    before, after = os.sched_getscheduler(pid), None
+    question = json.dumps({"schema": EVIL, "value": EVIL_VALUE}).encode()
+    try:
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(worker.ask, question)
+                while not worker.has_yielded:  # noqa: ASYNC110 - it has no bell
+                    await trio.sleep(0.001)
+                after = os.sched_getscheduler(pid)
+                nursery.cancel_scope.cancel()
+    finally:
+        await worker.end()
+
+    assert (before, after) == (os.SCHED_OTHER, os.SCHED_IDLE)
 
 
 async def test_many_hostile_schemas_at_once_take_turns(judge: Judge) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
@@ -80,6 +81,12 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
     with sqlite3.connect(path) as old:
         old.executescript("DROP TABLE sends; DROP TABLE audit; DROP INDEX tasks_by_principal;")
         old.executescript("DROP TABLE push_configs; DROP TABLE push_dead; CREATE TABLE messages (task, message_id);")
+        # Views had their messages themselves, as `[…]`, each without a version of its own.
+        for (number,) in old.execute("SELECT number FROM tasks").fetchall():
+            said = old.execute("SELECT body FROM history WHERE task = ? ORDER BY number", (number,)).fetchall()
+            messages = [{name: value for name, value in json.loads(body).items() if name != "v"} for (body,) in said]
+            old.execute("UPDATE views SET body = json_set(body, '$.history', json(?))", (json.dumps(messages),))
+        old.execute("DROP TABLE history")
         old.executescript("PRAGMA user_version = 1; PRAGMA auto_vacuum = NONE;")
         old.commit()
         old.execute("VACUUM")

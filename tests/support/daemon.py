@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,18 +204,7 @@ level = "{isolation}"
     def answer(
         self, task: dict[str, Any], text: Any = "y", *, prompt_id: str | None = None, wait: bool = False
     ) -> httpx.Response:
-        payload = text if isinstance(text, dict) else {"text": text}
-        body = {
-            "message": {
-                "messageId": str(uuid.uuid4()),
-                "role": "ROLE_USER",
-                "taskId": task["id"],
-                "contextId": task["contextId"],
-                "parts": [{"data": payload, "mediaType": "application/json"}],
-                "metadata": {"hitl_response_for": {"prompt_id": prompt_id or prompt_of(task)["prompt_id"], "payload": payload}},
-            },
-            "configuration": {"returnImmediately": not wait},
-        }
+        body = answer_body(task, prompt_id or prompt_of(task)["prompt_id"], text, wait=wait)
         with self.client() as client:
             return client.post("/message:send", json=body)
 
@@ -227,6 +216,20 @@ level = "{isolation}"
             return task if task["status"]["state"] in wanted else None
 
         return wait_until(reached, timeout_s=timeout_s, what=f"{states}")
+
+
+def answer_body(task: Mapping[str, Any], prompt_id: str, text: Any, *, wait: bool = False) -> dict[str, Any]:
+    """The body of the message that answers a task's prompt; `text` may be a whole payload."""
+    payload = text if isinstance(text, dict) else {"text": text}
+    message = {
+        "messageId": str(uuid.uuid4()),
+        "role": "ROLE_USER",
+        "taskId": task["id"],
+        "contextId": task["contextId"],
+        "parts": [{"data": payload, "mediaType": "application/json"}],
+        "metadata": {"hitl_response_for": {"prompt_id": prompt_id, "payload": payload}},
+    }
+    return {"message": message, "configuration": {"returnImmediately": not wait}}
 
 
 def state_of(task: dict[str, Any]) -> str:

@@ -203,7 +203,9 @@ def test_a_reload_that_needs_another_unit_says_so(booted: Unit) -> None:
     before = booted.machine.path(POLICY).read_text()
     assert "drifted" not in booted.log()
     booted.machine.run("install", "-d", "-o", "sandboxd", "/srv/workspace/.aiwg/ops/more")
-    booted.machine.write(POLICY, before.replace('writable = [".aiwg/ops/runs"', 'writable = [".aiwg/ops/runs", ".aiwg/ops/more"'))
+    booted.machine.write(
+        POLICY, before.replace('writable = [".aiwg/ops/runs"', 'writable = [".aiwg/ops/runs", ".aiwg/ops/more"')
+    )
 
     booted.machine.run("systemctl", "reload", SERVICE)
     wait_until(lambda: "has drifted" in booted.log(), timeout_s=30, what="the word of it")

@@ -1,18 +1,13 @@
-"""Real programs, asked and answered: the question is raised, the answer typed, and the program goes on."""
+"""Real programs that ask: as they come with Debian, PyPI and Node, or with what `scripts/setup` brings."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import attrs
-import pytest
-
-from sandboxd.tasks.events import Asked
-from tests.live.stage import Stage, answer, open_stage
 
 NODE = os.environ.get("SANDBOXD_NODE") or "node"
 # Only what a bug of the program would change is left open: its version, a path, a colour.
@@ -30,7 +25,14 @@ class Program:
     script: str
     asks: tuple[tuple[str, str, str], ...]  # what the question holds, its kind, the answer
     prints: str
-    needs: str = ""
+    needs: str = ""  # a command, or a module of this Python: `python:questionary`
+
+    @property
+    def lacks(self) -> str:
+        """What of it this machine does not have."""
+        module = self.needs.removeprefix("python:")
+        is_here = importlib.util.find_spec(module) if module != self.needs else shutil.which(self.needs)
+        return self.needs if self.needs and not is_here else ""
 
 
 PROGRAMS = [
@@ -119,6 +121,47 @@ PROGRAMS = [
         "ks",
         "keytool",
     ),
+    Program(
+        "questionary",
+        f"""{sys.executable} -c 'import questionary as q
+print("got", q.text("Name?").ask(), len(q.password("Token:").ask()), q.confirm("Sure?").ask(), q.text("Why?").ask())'""",
+        (
+            ("? Name?", "free_text", "Ada"),
+            ("? Token:", "secret", "abc"),
+            ("? Sure?", "yes_no", "y"),  # one key: an Enter would have answered the next question
+            ("? Why?", "free_text", "so"),
+        ),
+        "got Ada 3 True so",
+        "python:questionary",
+    ),
+    Program(
+        "prompt_toolkit",
+        f"""{sys.executable} -c 'from prompt_toolkit import prompt; print("got", prompt("> ", bottom_toolbar=" F1 help "))'""",
+        ((">", "repl", "x"),),
+        "got x",
+        "python:prompt_toolkit",
+    ),
+    Program(
+        "flask-shell",
+        f"printf 'import flask\\napp = flask.Flask(\"a\")\\n' > app.py; {sys.executable} -m flask shell",
+        ((">>>", "repl", "print(6 * 7); exit()"),),
+        "42",
+        "python:flask",
+    ),
+    Program(
+        "zip",
+        "echo a > a; zip -q -e a.zip a; ls",
+        (("Enter password:", "secret", "abc"), ("Verify password:", "secret", "abc")),
+        "a.zip",
+        "zip",
+    ),
+    Program(
+        "unzip",
+        f"echo a > a; {sys.executable} -m zipfile -c a.zip a; unzip a.zip; ls",
+        (("replace a?", "choice", "r"), ("new name:", "free_text", "b")),
+        "b",
+        "unzip",
+    ),
     Program("sqlite3", "sqlite3 a.db", (("sqlite>", "repl", "select 6 * 7;"), ("sqlite>", "repl", ".quit")), "42", "sqlite3"),
     Program("gdb", "gdb -q -nx", (("(gdb)", "repl", "print 6 * 7"), ("(gdb)", "repl", "quit")), "= 42", "gdb"),
     Program("node-repl", f"{NODE}", ((">", "repl", "6 * 7"), (">", "repl", ".exit")), "42", NODE),
@@ -141,27 +184,3 @@ PROGRAMS = [
         "script",
     ),
 ]
-
-
-@pytest.fixture
-async def relaying(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with open_stage(tmp_path, more='[prompts]\nsecrets = "relay"') as opened:
-        yield opened
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-async def test_a_real_program_is_asked_answered_and_goes_on(relaying: Stage, program: Program):
-    if program.needs and shutil.which(program.needs) is None:
-        pytest.skip(f"NOT TESTED HERE: there is no {program.needs}")
-    setup = "export HOME=$PWD LC_ALL=C.UTF-8 HISTFILE= NO_UPDATE_NOTIFIER=1; mkdir work; cd work\n"
-    task_id, run = await relaying.start(setup + program.script, "bash")
-    seq = 0
-    for holds, kind, text in program.asks:
-        stored = await relaying.until(task_id, lambda event: isinstance(event, Asked), after=seq, seconds=25)
-        assert isinstance(stored.event, Asked)
-        asked, seq = stored.event, stored.seq
-        assert holds in asked.envelope.prompt
-        assert asked.facts["kind"] == kind
-        answer(run(), asked.envelope.prompt_id, text)
-    if program.prints:
-        await relaying.wrote(task_id, program.prints.encode())
