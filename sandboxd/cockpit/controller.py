@@ -37,7 +37,8 @@ from sandboxd.schemas.judge import Judge, Judged, Unjudged
 CALLS_MAX: Final = 16
 LOOK_S: Final = 30.0  # the wall clock is looked at this often at least: it can be set, and a machine suspended
 _NOTHING: Final = Payload("", "", is_secret=True)
-JUDGE_TRIES: Final = 3  # a worker has a quarter of a second, which a busy machine may give to somebody else
+JUDGE_TRIES: Final = 6  # a worker has a quarter of a second, which a busy machine may give to somebody else
+JUDGE_WAIT_S: Final = 0.1  # before the second try, then twice as long each time: some 3 s in all
 _SELF: Final = Principal("cockpit:question-cap", "cockpit:question-cap", may_answer=False)
 
 _log = logs.logger(__name__)
@@ -247,7 +248,9 @@ class Controller:
         except (ValueError, RecursionError):
             return Judged((Problem("", "has no canonical spelling"),))
         judged: Judged | Unjudged = Unjudged("it was not looked at")
-        for _ in range(JUDGE_TRIES):
+        for tried in range(JUDGE_TRIES):
+            if tried:
+                await trio.sleep(JUDGE_WAIT_S * 2 ** (tried - 1))
             judged = await self._judge.judge(record.envelope["response_schema"], value)
             if isinstance(judged, Judged):
                 break

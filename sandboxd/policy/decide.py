@@ -16,6 +16,7 @@ from sandboxd.errors import Problem
 from sandboxd.policy.adapter import MESSAGE_VARIABLE, AdapterCommand
 from sandboxd.policy.exec_text import shown, unfit
 from sandboxd.policy.model import (
+    HANDED_FIRST,
     Allowed,
     CheckedPath,
     Decision,
@@ -74,6 +75,9 @@ def decide(policies: Sequence[Policy], command: AdapterCommand, subject: Subject
     if reasons:
         return Denied(tuple(reasons))
     level = max(subject.isolation, policy.isolation.level or "none", key=LEVELS.index)
+    paths = _checked_paths(policy, values, folder)
+    handed = [checked.hole for checked in paths if checked.hands_bytes]
+    values |= {name: f"/proc/self/fd/{number}" for number, name in enumerate(handed, HANDED_FIRST)}
     plan = LaunchPlan(
         adapter=policy.adapter,
         mode=command.mode,
@@ -81,7 +85,7 @@ def decide(policies: Sequence[Policy], command: AdapterCommand, subject: Subject
         argv=tuple(template.render(values) for template in policy.argv),
         cwd=folder,
         env=_environment(policy, values, command, subject),
-        paths=_checked_paths(policy, values, folder),
+        paths=paths,
         limits=attrs.evolve(policy.limits, timeout_s=timeout_s),
         prompts=policy.prompts,
         terminal=command.text_line or policy.terminal == "always",
@@ -210,7 +214,7 @@ def _checked_paths(policy: Policy, values: Mapping[str, str], folder: str) -> tu
     if policy.runner is not None:
         paths.append(CheckedPath("runner", join(folder, policy.runner), "file", policy.pins.get("runner", ())))
     paths += [
-        CheckedPath(name, join(folder, values[name]), "file", policy.pins.get(name, ()))
+        CheckedPath(name, join(folder, values[name]), "file", policy.pins.get(name, ()), hole.hands_bytes)
         for name, hole in policy.holes.items()
         if isinstance(hole, PathUnder)
     ]

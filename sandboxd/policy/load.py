@@ -17,6 +17,7 @@ from sandboxd.policy.adapter import MESSAGE_VARIABLE, MODES, TIMEOUT_DEFAULT_S, 
 from sandboxd.policy.decide import LEVELS, Subject, decide
 from sandboxd.policy.exec_text import shown, unfit
 from sandboxd.policy.model import (
+    HANDED_MAX,
     TMP_BYTES,
     Denied,
     Example,
@@ -173,9 +174,12 @@ def _read_holes(table: Table) -> dict[str, Hole]:
             for folder in folders:
                 if folder != "." and (why := not_plain(folder)):
                     inner.problem("path-under", f"the folder {shown(folder)} {why}")
-            holes[name] = PathUnder(folders, inner.text("suffix", ""))
+            hands_bytes = inner.word("hand-over", ("path", "bytes"), "path") == "bytes"
+            holes[name] = PathUnder(folders, inner.text("suffix", ""), hands_bytes)
         inner.close()
     _check_mode_hole(table, holes)
+    if sum(isinstance(hole, PathUnder) and hole.hands_bytes for hole in holes.values()) > HANDED_MAX:
+        table.problems.append(Problem(table.at, f'more than {HANDED_MAX} holes have `hand-over = "bytes"`'))
     return holes
 
 

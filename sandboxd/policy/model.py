@@ -12,6 +12,9 @@ import attrs
 
 from sandboxd.errors import Problem
 
+HANDED_FIRST: Final = 3  # the first descriptor after the standard streams
+HANDED_MAX: Final = 8  # files of one command that are handed over as descriptors
+
 Isolation = Literal["none", "standard", "strict"]
 OnExpiry = Literal["wait", "fail"]
 Secrets = Literal["wait", "fail", "relay"]
@@ -22,13 +25,15 @@ class CheckedPath:
     """A path below the instance's root that the spawner opens race-free before anything starts.
 
     `hole`: what it is called in reasons (`runner`, `request`, `working_dir`). `kind`: what it must be. `pins`: the digests
-    (`sha256:…`) that the policy takes for its bytes; none: any.
+    (`sha256:…`) that the policy takes for its bytes; none: any. `hands_bytes`: as `PathUnder` has it; the command finds those
+    files as descriptors from `HANDED_FIRST` on, in the plan's order.
     """
 
     hole: str
     path: str
     kind: Literal["file", "directory"]
     pins: tuple[str, ...] = ()
+    hands_bytes: bool = False
 
 
 @attrs.frozen
@@ -95,10 +100,14 @@ class OneOf:
 
 @attrs.frozen
 class PathUnder:
-    """A hole that takes the path of a regular file strictly below one of some folders (`.`: anywhere)."""
+    """A hole that takes the path of a regular file strictly below one of some folders (`.`: anywhere).
+
+    `hands_bytes`: the command does not get the path, but a descriptor of a copy that nobody can change.
+    """
 
     folders: tuple[str, ...]
     suffix: str = ""
+    hands_bytes: bool = False
 
 
 Hole = OneOf | PathUnder

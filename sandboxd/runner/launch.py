@@ -26,7 +26,7 @@ import attrs
 from ptyprocess import PtyProcess
 
 from sandboxd.policy.model import LaunchPlan
-from sandboxd.runner import linux
+from sandboxd.runner import handover, linux
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.protocol import SpawnFailed
 
@@ -62,7 +62,13 @@ class Launched:
 
 
 def launch(
-    plan: LaunchPlan, *, rlimits: Rlimits, folder_fd: int, cgroup_fd: int | None, confinement: Confinement | None = None
+    plan: LaunchPlan,
+    *,
+    rlimits: Rlimits,
+    folder_fd: int,
+    cgroup_fd: int | None,
+    handed: tuple[int, ...] = (),
+    confinement: Confinement | None = None,
 ) -> Launched | SpawnFailed:
     """Start the plan's program in the checked folder and return once exec has happened, or say why it has not."""
     if why := _why_no_program(plan.program):
@@ -87,6 +93,7 @@ def launch(
         failure_fd=failure_write,
         tell_fd=tell_write,
         spawner_pid=os.getpid(),
+        handed=handed,
         confinement=confinement,
     )
     # A signal that arrives between fork and exec would run the spawner's handler in the child.
@@ -137,12 +144,14 @@ class _Become:
     failure_fd: int
     tell_fd: int
     spawner_pid: int
+    handed: tuple[int, ...]
     confinement: Confinement | None
 
     @property
     def fds(self) -> tuple[int, ...]:
         inside = () if self.confinement is None else self.confinement.fds
-        return tuple(fd for fd in (self.folder_fd, self.cgroup_fd, self.failure_fd, self.tell_fd, *inside) if fd is not None)
+        mine = (self.folder_fd, self.cgroup_fd, self.failure_fd, self.tell_fd)
+        return tuple(fd for fd in (*mine, *self.handed, *inside) if fd is not None)
 
     def __call__(self) -> NoReturn:
         """Turn this forked child into the program."""
@@ -174,7 +183,7 @@ class _Become:
             what = "take its rights away"
             if confinement is not None:
                 confinement.bind(writable)
-            os.closerange(3, self.failure_fd)
+            os.closerange(handover.place(self.handed), self.failure_fd)
             os.closerange(self.failure_fd + 1, _FD_MAX)
             if confinement is not None:
                 confinement.filter_calls()

@@ -8,9 +8,9 @@ opened for reading only when they are regular.
 A second name for a file (a hard link) would be a way around the root: whoever may write below it could link a secret of the
 daemon's user there. So a file with more than one name is refused.
 
-What is not promised here: the program opens the runner and the request again, by name, after these checks. Whoever can write
-below the root at that moment can still swap them; only a sandbox that takes that right away closes this. The digests say
-which bytes were checked.
+What is not promised here: a program opens the runner and the request again, by name, after these checks. Whoever can write
+below the root at that moment can still swap them. A sandbox takes that right away from other runs, and a file that is handed
+over as a descriptor (`handover`) cannot be swapped by anybody. The digests say which bytes were checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import attrs
 from sandboxd.errors import Problem
 from sandboxd.policy.model import CheckedPath
 from sandboxd.policy.paths import is_below
-from sandboxd.runner import linux, mounts
+from sandboxd.runner import handover, linux, mounts
 
 FILE_MAX_BYTES: Final = 16 * 1024 * 1024  # a runner: an esbuild bundle of a large tool has 1 to 10 MB
 REQUEST_MAX_BYTES: Final = 1024 * 1024  # a request is written by hand or by a planner; Kubernetes objects stop at 1.5 MiB
@@ -55,10 +55,14 @@ class Refused(Exception):
 
 @attrs.frozen
 class Opened:
-    """What the checks found: a descriptor of the working directory (the caller closes it), and sha256 of each file."""
+    """What the checks found: a descriptor of the working directory, sha256 of each file, sealed copies of some.
+
+    The caller closes the descriptors.
+    """
 
     folder_fd: int
     digests: dict[str, str]
+    handed: tuple[int, ...] = ()
 
 
 def open_root(path: str) -> int:
@@ -70,13 +74,17 @@ def open_all(root_fd: int, folder: str, paths: Sequence[CheckedPath]) -> Opened 
     """Open the working directory and check every path: all of it, or every reason against it."""
     problems: list[Problem] = []
     digests: dict[str, str] = {}
+    handed: list[int] = []
     folder_fd = -1
     if not any(checked.kind == "directory" and checked.path == folder for checked in paths):
         paths = [CheckedPath("working_dir", folder, "directory"), *paths]
     for checked in paths:
         try:
             if checked.kind == "file":
-                digests[checked.hole] = _digest(root_fd, checked)
+                content = _read(root_fd, checked)
+                digests[checked.hole] = _digest(checked, content)
+                if checked.hands_bytes:
+                    handed.append(_sealed(checked, content))
                 continue
             fd = open_folder(root_fd, checked)
         except Refused as refused:
@@ -87,10 +95,10 @@ def open_all(root_fd: int, folder: str, paths: Sequence[CheckedPath]) -> Opened 
         else:
             os.close(fd)
     if problems:
-        if folder_fd >= 0:
-            os.close(folder_fd)
+        for fd in (*handed, *([folder_fd] if folder_fd >= 0 else ())):
+            os.close(fd)
         return tuple(problems)
-    return Opened(folder_fd, digests)
+    return Opened(folder_fd, digests, tuple(handed))
 
 
 def open_writable(root_fd: int, names: Sequence[str]) -> tuple[dict[str, int], tuple[str, ...], tuple[Problem, ...]]:
@@ -138,17 +146,28 @@ def open_file(root_fd: int, checked: CheckedPath, *, max_bytes: int) -> int:
         os.close(handle)
 
 
-def _digest(root_fd: int, checked: CheckedPath) -> str:
+def _read(root_fd: int, checked: CheckedPath) -> bytes:
     max_bytes = REQUEST_MAX_BYTES if checked.hole == "request" else FILE_MAX_BYTES
     with os.fdopen(open_file(root_fd, checked, max_bytes=max_bytes), "rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise _refused(checked, f"grew over {max_bytes} bytes while it was read")
+    return content
+
+
+def _digest(checked: CheckedPath, content: bytes) -> str:
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
     if checked.pins and digest not in checked.pins:
         which = "another" if len(checked.pins) == 1 else f"{len(checked.pins)} others"
         raise Refused(Problem(checked.hole, f"`{checked.path}` is {digest}, and the policy pins {which}", "pin"))
     return digest
+
+
+def _sealed(checked: CheckedPath, content: bytes) -> int:
+    try:
+        return handover.seal(content)
+    except OSError as error:
+        raise _refused(checked, f"cannot be handed over: {os.strerror(error.errno or 0).lower()}") from error
 
 
 def _open(root_fd: int, checked: CheckedPath, flags: int) -> int:

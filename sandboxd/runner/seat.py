@@ -26,7 +26,7 @@ from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
 
 @attrs.frozen
 class Admitted:
-    """The plan with the level that is kept, descriptors of what was checked, and sha256 of each file.
+    """The plan with the level that is kept, descriptors of what was checked, sha256 of each file, copies that are handed over.
 
     `workspace` is the instance's root, open as long as the seat is; the caller closes the others by `close`.
     """
@@ -36,10 +36,11 @@ class Admitted:
     digests: dict[str, str]
     workspace: Bound
     writable: tuple[Bound, ...] = ()
+    handed: tuple[int, ...] = ()
 
     def close(self) -> None:
         """Give the descriptors back."""
-        for fd in (self.folder_fd, *(bound.fd for bound in self.writable)):
+        for fd in (self.folder_fd, *(bound.fd for bound in self.writable), *self.handed):
             os.close(fd)
 
 
@@ -102,7 +103,7 @@ class Seat:
         said += limits.notes(decision.plan.limits, self._controllers, kept.level)
         notes = (*decision.plan.isolation_notes, *said)
         plan = attrs.evolve(decision.plan, isolation=kept.level, isolation_notes=notes)
-        admitted = Admitted(plan, opened.folder_fd, opened.digests, Bound(root, instance.root_real), bounds)
+        admitted = Admitted(plan, opened.folder_fd, opened.digests, Bound(root, instance.root_real), bounds, opened.handed)
         if problems:
             admitted.close()
             return Denied(problems)

@@ -30,7 +30,7 @@ import attrs
 
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Denied
-from sandboxd.runner import cgroup, exits, limits, linux, tree
+from sandboxd.runner import cgroup, exits, handover, limits, linux, tree
 from sandboxd.runner.confiner import Confined, Confiner
 from sandboxd.runner.isolation.sandbox import Unusable
 from sandboxd.runner.launch import Launched, launch
@@ -75,6 +75,7 @@ class _Run:
 def main(socket_fd: int, daemon_pid: int) -> None:
     """Serve the daemon at the other end of the socket until it is gone."""
     linux.keep_standard_descriptors()
+    handover.reserve()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     sock = socket.socket(fileno=socket_fd)
@@ -315,6 +316,7 @@ class _Spawner:
                 rlimits=limits.rlimits(plan.limits, on, level),
                 folder_fd=admitted.folder_fd,
                 cgroup_fd=procs,
+                handed=admitted.handed,
                 confinement=confined.confinement,
             )
         except (OSError, Unusable) as error:

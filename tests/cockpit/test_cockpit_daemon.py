@@ -10,7 +10,7 @@ import trio
 
 from sandboxd.approvals.record import Terms
 from sandboxd.cockpit.agent import HostAddress
-from tests.cockpit.bridge import asked, cockpit, somebody, stands, until
+from tests.cockpit.bridge import answer, asked, cockpit, somebody, stands, until
 from tests.support.daemon import Daemon, output_of, prompt_of, state_of
 
 ALICE, BOB = somebody("alice"), somebody("bob")
@@ -31,7 +31,7 @@ async def test_an_answer_is_typed_into_the_process_that_asked(tmp_path, shared, 
     prompt_id = prompt_of(task)["prompt_id"]
     async with cockpit(tmp_path, address(shared, transport)) as controller:
         record = await asked(controller.records, "here", prompt_id)
-        await controller.answer(record, ALICE, "cli", {"text": "y"})
+        await answer(controller, record, ALICE, "cli", {"text": "y"})
         approval = await stands(controller.records, record, "closed")
 
     assert approval.status == "responded"
@@ -43,7 +43,7 @@ async def test_questions_of_one_task_come_one_after_the_other(tmp_path, shared):
     task = await in_thread(shared.run, [["ask", "First? [y/N] "], ["ask", "Second? [y/N] "]])
     async with cockpit(tmp_path, address(shared)) as controller:
         first = await asked(controller.records, "here", prompt_of(task)["prompt_id"])
-        await controller.answer(first, ALICE, "cli", {"text": "y"})
+        await answer(controller, first, ALICE, "cli", {"text": "y"})
         await stands(controller.records, first, "closed")
 
         async def second():
@@ -51,7 +51,7 @@ async def test_questions_of_one_task_come_one_after_the_other(tmp_path, shared):
 
         record = await until(controller.records, second, "the second question")
         assert record.envelope["prompt"].startswith("Second?")
-        await controller.answer(record, BOB, "web", {"text": "n"})
+        await answer(controller, record, BOB, "web", {"text": "n"})
         await stands(controller.records, record, "closed")
 
     done = await in_thread(shared.until, task["id"], "COMPLETED")
@@ -65,7 +65,7 @@ async def test_an_answer_at_the_daemon_itself_closes_the_question_here(tmp_path,
         await in_thread(shared.answer, task, "n")
         approval = await stands(controller.records, record, "closed")
         assert (approval.status, approval.step) == ("conflict", "paused")
-        heard = await controller.answer(record, ALICE, "cli", {"text": "y"})
+        heard = await answer(controller, record, ALICE, "cli", {"text": "y"})
         assert heard.decided.marks[-1].outcome == "closed"
     with shared.client() as client:
         client.post(f"/tasks/{task['id']}:cancel", json={})
@@ -101,7 +101,7 @@ async def test_an_answer_that_meets_a_dead_daemon_is_delivered_or_said_not_to_be
     async with cockpit(tmp_path, where, terms=QUICK) as controller:
         record = await asked(controller.records, "here", prompt_of(task)["prompt_id"])
         await in_thread(daemon.kill)
-        await controller.answer(record, ALICE, "cli", {"text": "y"})
+        await answer(controller, record, ALICE, "cli", {"text": "y"})
     await in_thread(daemon.start)
     async with cockpit(tmp_path, address(daemon), terms=QUICK) as controller:
         approval = await stands(controller.records, record, "closed")

@@ -11,7 +11,7 @@ import trio
 
 from sandboxd.approvals.record import Terms
 from sandboxd.cockpit.agent import HostAddress
-from tests.cockpit.bridge import asked, cockpit, somebody, stands, until
+from tests.cockpit.bridge import answer, asked, cockpit, somebody, stands, until
 from tests.fakes.executor import Executor
 from tests.support.daemon import HITL, wait_until
 
@@ -45,7 +45,7 @@ async def test_a_question_that_waits_is_found_asked_and_answered_once(tmp_path, 
     executor.ask(task, envelope)
     async with cockpit(tmp_path, address) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        await controller.answer(record, ALICE, "cli", {"text": "y"})
+        await answer(controller, record, ALICE, "cli", {"text": "y"})
         approval = await stands(controller.records, record, "closed")
 
     assert (approval.status, approval.step) == ("responded", "running")
@@ -75,11 +75,11 @@ async def test_a_lost_reply_is_found_to_have_been_our_answer(tmp_path, executor,
     executor.ask(task, envelope)
     async with cockpit(tmp_path, lab, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        await controller.answer(record, ALICE, "cli", {"text": "y"})
+        await answer(controller, record, ALICE, "cli", {"text": "y"})
         approval = await stands(controller.records, record, "closed")
 
     assert approval.status == "responded"
-    assert {answer["messageId"] for answer in executor.answers} == {approval.accepted}
+    assert {sent["messageId"] for sent in executor.answers} == {approval.accepted}
 
 
 async def test_a_lost_reply_of_an_executor_that_tells_nothing_is_held_for_a_person(tmp_path, executor, lab):
@@ -88,7 +88,7 @@ async def test_a_lost_reply_of_an_executor_that_tells_nothing_is_held_for_a_pers
     executor.ask(task, envelope)
     async with cockpit(tmp_path, lab, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        await controller.answer(record, ALICE, "cli", {"text": "y"})
+        await answer(controller, record, ALICE, "cli", {"text": "y"})
 
         async def held():
             found = await controller.records.find("lab", envelope["prompt_id"])
@@ -111,11 +111,11 @@ async def test_503_is_tried_again_with_the_same_message(tmp_path, executor, addr
     executor.ask(task, envelope)
     async with cockpit(tmp_path, address, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        await controller.answer(record, ALICE, "cli", {"text": "y"})
+        await answer(controller, record, ALICE, "cli", {"text": "y"})
         approval = await stands(controller.records, record, "closed")
 
     assert approval.status == "responded"
-    assert [answer["messageId"] for answer in executor.answers] == [approval.accepted] * 3
+    assert [sent["messageId"] for sent in executor.answers] == [approval.accepted] * 3
 
 
 async def test_422_asks_again_and_quotes_nothing_of_the_answer(tmp_path, executor, address):
@@ -124,7 +124,7 @@ async def test_422_asks_again_and_quotes_nothing_of_the_answer(tmp_path, executo
     executor.ask(task, envelope)
     async with cockpit(tmp_path, address, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        await controller.answer(record, ALICE, "cli", {"text": "hunter2"})
+        await answer(controller, record, ALICE, "cli", {"text": "hunter2"})
 
         async def invalid():
             found = await controller.records.find("lab", envelope["prompt_id"])
@@ -134,7 +134,7 @@ async def test_422_asks_again_and_quotes_nothing_of_the_answer(tmp_path, executo
         assert found.approval.phase == "open"
         assert "/text: pattern" in found.approval.reason
         assert "hunter2" not in found.approval.reason
-        await controller.answer(found, ALICE, "cli", {"text": "y"})
+        await answer(controller, found, ALICE, "cli", {"text": "y"})
         assert (await stands(controller.records, record, "closed")).status == "responded"
 
 
@@ -143,7 +143,7 @@ async def test_an_answer_that_does_not_fit_the_schema_is_never_sent(tmp_path, ex
     executor.ask(task, envelope)
     async with cockpit(tmp_path, lab) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        heard = await controller.answer(record, ALICE, "cli", {"text": "far too long"})
+        heard = await answer(controller, record, ALICE, "cli", {"text": "far too long"})
 
         assert heard.decided.marks[-1].outcome == "invalid"
         assert "/text" in heard.decided.marks[-1].why
@@ -169,7 +169,7 @@ async def test_two_of_three_decide_what_a_foreign_executor_asks(tmp_path, execut
     async with cockpit(tmp_path, address, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
         outcomes = [
-            (await controller.answer(record, who, channel, {"text": text})).decided.marks[-1].outcome
+            (await answer(controller, record, who, channel, {"text": text})).decided.marks[-1].outcome
             for who, channel, text in [
                 (somebody("mallory"), "web", "y"),
                 (ALICE, "cli", "y"),
@@ -247,7 +247,7 @@ async def test_a_task_that_asks_too_often_is_cancelled_with_the_reason(tmp_path,
             envelope = question()
             executor.ask(task, envelope)
             record = await asked(controller.records, "lab", envelope["prompt_id"])
-            await controller.answer(record, ALICE, "cli", {"text": "y"})
+            await answer(controller, record, ALICE, "cli", {"text": "y"})
             await stands(controller.records, record, "closed")
         envelope = question()
         executor.ask(task, envelope)
@@ -266,7 +266,7 @@ async def test_a_host_that_closes_its_streams_when_it_asks_is_followed_all_the_s
             envelope = question()
             executor.ask(task, envelope)
             record = await asked(controller.records, "lab", envelope["prompt_id"])
-            await controller.answer(record, ALICE, "cli", {"text": "y"})
+            await answer(controller, record, ALICE, "cli", {"text": "y"})
             await stands(controller.records, record, "closed")
 
     assert len(executor.answers) == 3
@@ -278,7 +278,7 @@ async def test_a_refusal_for_good_pauses_at_once_and_goes_on_when_a_person_says_
     executor.ask(task, envelope)
     async with cockpit(tmp_path, lab, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        await controller.answer(record, ALICE, "cli", {"text": "y"})
+        await answer(controller, record, ALICE, "cli", {"text": "y"})
 
         async def held():
             found = await controller.records.find("lab", envelope["prompt_id"])
@@ -308,7 +308,7 @@ async def test_no_secret_is_anywhere_on_disk_or_in_a_log(tmp_path, executor, lab
     executor.ask(task, envelope)
     async with cockpit(tmp_path, lab, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", envelope["prompt_id"])
-        heard = await controller.answer(record, ALICE, "cli", {"text": canary})
+        heard = await answer(controller, record, ALICE, "cli", {"text": canary})
         assert canary not in repr((heard, controller, controller.__dict__))
         assert (await stands(controller.records, record, "closed")).status == "responded"
         on_disk = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxd.a2a.extensions import RUN_FACTS
+from sandboxd.a2a.extensions import PROMPT_FACTS, RUN_FACTS
 from sandboxd.runner.isolation.levels import Kept, resolve
 from sandboxd.runner.isolation.selftest import probe_for
 from tests.support.daemon import Daemon, output_of, prompt_of, state_of
@@ -29,6 +29,7 @@ def test_a_confined_command_asks_is_answered_and_completes(confined: Daemon) -> 
     task = confined.run([["print", "planning\n"], ["ask", "Proceed? [y/N] "], ["print", "went on\n"]])
     assert state_of(task) == "INPUT_REQUIRED", task
     assert prompt_of(task)["prompt"] == "Proceed? [y/N]"
+    assert task["status"]["message"]["metadata"][PROMPT_FACTS]["evidence"]["reader"].startswith("node: ")
 
     done = confined.answer(task, "y", wait=True).json()["task"]
 

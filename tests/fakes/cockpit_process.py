@@ -13,7 +13,7 @@ from sandboxd import logs
 from sandboxd.approvals.record import Terms
 from sandboxd.cockpit.agent import HostAddress
 from sandboxd.cockpit.controller import Controller
-from tests.cockpit.bridge import asked, cockpit, somebody
+from tests.cockpit.bridge import answer, asked, cockpit, somebody
 
 
 async def main() -> None:
@@ -24,13 +24,13 @@ async def main() -> None:
     async with cockpit(Path(folder), address, terms=terms) as controller, trio.open_nursery() as nursery:
         print(json.dumps({"ready": True}), flush=True)  # noqa: T201 - this is how it speaks
         while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
-            nursery.start_soon(answer, controller, json.loads(line))
+            nursery.start_soon(take, controller, json.loads(line))
         nursery.cancel_scope.cancel()
 
 
-async def answer(controller: Controller, said: dict[str, str]) -> None:
+async def take(controller: Controller, said: dict[str, str]) -> None:
     record = await asked(controller.records, "lab", said["prompt_id"])
-    heard = await controller.answer(record, somebody(), "test", {"text": said["text"]})
+    heard = await answer(controller, record, somebody(), "test", {"text": said["text"]})
     print(json.dumps({"prompt_id": said["prompt_id"], "outcome": heard.decided.marks[-1].outcome}), flush=True)  # noqa: T201 - see above
 
 

@@ -274,7 +274,8 @@ async def test_a_level_that_this_host_cannot_keep_is_refused_with_what_helps(sho
     assert isinstance(refused, Denied)
     assert refused.reasons[0].keyword == "isolation"
     assert "there is no `/nonexistent/bwrap`" in refused.reasons[0].reason
-    assert "What helps: install bubblewrap" in refused.reasons[0].reason
+    assert "What helps: " in refused.reasons[0].reason
+    assert "install bubblewrap" in refused.reasons[0].reason
 
 
 async def test_without_asking_there_is_no_isolation_and_it_says_so(shop: Workshop, spawner: Spawner) -> None:

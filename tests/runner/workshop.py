@@ -54,6 +54,7 @@ one-of = ["plan", "assess"]
 
 [hole.request]
 path-under = ["requests"]
+hand-over = "{hand_over}"
 
 [limits]
 {limits}
@@ -73,13 +74,19 @@ class Workshop:
     limits: str = 'open-files = 256\ntimeout = { default = "1m", max = "1m" }'
     terminal: str = "text-line"
     isolation: str = ""
+    hand_over: str = "path"
 
     def setup(self, *, cgroup: str | None = None) -> SpawnerSetup:
         for adapter, script in (("python", "runner.py"), ("bash", "runner.sh"), ("node", "runner.mjs")):
             path = self.policies / f"{adapter}.toml"
             path.write_text(
                 POLICY.format(
-                    adapter=adapter, script=script, terminal=self.terminal, limits=self.limits, isolation=self.isolation
+                    adapter=adapter,
+                    script=script,
+                    terminal=self.terminal,
+                    limits=self.limits,
+                    isolation=self.isolation,
+                    hand_over=self.hand_over,
                 )
             )
             path.chmod(0o644)
