@@ -60,7 +60,9 @@ from sandboxd.schemas.evaluate import misuse
 from sandboxd.schemas.judge import open_judge
 from sandboxd.service import delegation, watchdog
 from sandboxd.service.credentials import placed
+from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import BadHandover, Manager, take
+from sandboxd.service.notify import Notifier
 from sandboxd.store.base import STORE_NAME, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
@@ -181,7 +183,7 @@ def main(config_path: Path | None = None) -> int:
         os.umask(0o077)
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
-        trio.run(_serve, config, manager, delegation.settle() if manager.is_unit else None)
+        trio.run(_run, config, manager, delegation.settle() if manager.is_unit else None)
     except BaseException as error:
         return _last_word(error, manager)
     finally:
@@ -194,7 +196,12 @@ def load_detectors() -> Mapping[str, Pack]:
     return {file.name: load_pack(str(file.path), file.text) for file in packs.search("detectors")}
 
 
-async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None:
+async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:
+    with ExitStack() as stack:  # a SIGHUP that comes while it starts must not end it
+        await _serve(written, manager, cgroup, _hangups(stack))
+
+
+async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups: AsyncIterator[int] | None) -> None:
     config = placed(written, manager.credentials)
     settings = DoorSettings(
         public_url=config.public_url,
@@ -221,7 +228,8 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None
             )
             reloader = Reloader(written, manager, host, doors.pace, tokens, limits, listeners, _read_packs)
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
-                await nursery.start(_obey_signals, host, doors, reloader)
+                nursery.start_soon(_stop_on_signal, host, doors, manager.notifier)
+                nursery.start_soon(_reload_on_signal, hangups, reloader)
                 nursery.start_soon(_watch_spawner, host, doors)
                 nursery.start_soon(doors.presence.watch)
                 nursery.start_soon(keep_house, host, lambda: reloader.config.retention)
@@ -238,6 +246,8 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None) -> None
                     isolation=config.isolation.level,
                     cgroup="yes" if host.spawner.no_cgroup is None else f"no: {host.spawner.no_cgroup}",
                 )
+                if manager.is_unit:
+                    warn_of_drift(written)
                 manager.notifier.ready("ready")
                 if manager.watchdog_s is not None:
                     nursery.start_soon(
@@ -279,18 +289,11 @@ def _capabilities(config: Config) -> Capabilities:
             return Capabilities(push_notifications=config.push.enabled, extended_card=True)
 
 
-async def _obey_signals(
-    host: Host, doors: Doors, reloader: Reloader, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> None:
-    has_terminal = _has_terminal()
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        task_status.started()
+async def _stop_on_signal(host: Host, doors: Doors, notifier: Notifier) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
-            if number == signal.SIGHUP and not has_terminal:
-                await reloader.reload()
-                continue
             _log.info("stopping", signal=signal.Signals(number).name)
-            reloader.manager.notifier.stopping("stopping; what is live ends, and open questions with it")
+            notifier.stopping("stopping; what is live ends, and open questions with it")
             _exit_in_the_end()
             await host.supervisor.stop()
             doors.closing.set()
@@ -308,13 +311,19 @@ def _exit_in_the_end() -> None:
     timer.start()
 
 
-def _has_terminal() -> bool:
-    """Whether SIGHUP will mean that the terminal is gone, which ends what was started from it."""
+def _hangups(stack: ExitStack) -> AsyncIterator[int] | None:
+    """SIGHUP, from now on; None where it will mean that the terminal is gone, which ends what was started from it."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
-        return False
-    return True
+        return stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
+    return None
+
+
+async def _reload_on_signal(hangups: AsyncIterator[int] | None, reloader: Reloader) -> None:
+    if hangups is not None:
+        async for _ in hangups:
+            await reloader.reload()
 
 
 async def _watch_spawner(host: Host, doors: Doors) -> None:

@@ -20,7 +20,7 @@ from sandboxd.config_push import SOCKET_NAME
 from sandboxd.courier.keeper import keep_child, keep_door
 from sandboxd.courier.link import Link
 from sandboxd.http.auth import Gate, peer_uid
-from sandboxd.http.listeners import CannotListen, Listener, handed_tcp, handed_unix, tcp_listener, unix_listener
+from sandboxd.http.listeners import MENDS, CannotListen, Listener, handed_tcp, handed_unix, tcp_listener, unix_listener
 from sandboxd.http.settings import DoorSettings
 from sandboxd.http.tls import tls_context
 
@@ -28,7 +28,6 @@ UNIX: Final = "unix"
 TCP: Final = "tcp"
 COURIER: Final = "courier"
 PORT_NAME: Final = "tcp-port"  # where the kernel's choice of a port can be read
-_MENDS: Final = "`sandboxd install-units` writes the units that fit the config"
 
 Handed = Sequence[tuple[str, socket.socket]]
 
@@ -95,11 +94,11 @@ def _by_name(config: Config, handed: Handed) -> dict[str, socket.socket]:
     }
     names = [name for name, _ in handed]
     if missing := sorted(needed - set(names)):
-        raise CannotListen(f"cannot listen: the service manager handed over no socket named `{missing[0]}`; {_MENDS}")
+        raise CannotListen(f"cannot listen: the service manager handed over no socket named `{missing[0]}`; {MENDS}")
     if surplus := sorted(set(names) - needed):
         raise CannotListen(
-            f"cannot listen: the config knows nothing of the socket `{surplus[0]}` that was handed over; {_MENDS}"
+            f"cannot listen: the config knows nothing of the socket `{surplus[0]}` that was handed over; {MENDS}"
         )
     if len(set(names)) < len(names):
-        raise CannotListen(f"cannot listen: two sockets were handed over under one name; {_MENDS}")
+        raise CannotListen(f"cannot listen: two sockets were handed over under one name; {MENDS}")
     return dict(handed)

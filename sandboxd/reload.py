@@ -27,6 +27,7 @@ from sandboxd.http.tokens import Token, load_tokens
 from sandboxd.live.quota import Quota
 from sandboxd.operations.host import Host
 from sandboxd.service.credentials import placed
+from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import Manager
 
 RELOADABLE: Final = (
@@ -74,6 +75,8 @@ class Reloader:
             notifier.ready(f"reload refused, the old config counts: {error}")
             return
         metrics.RELOADS.labels(outcome="done").inc()
+        if self.manager.is_unit:
+            warn_of_drift(self.config)  # folders that tasks may write are the unit's mounts
         _log.info("reloaded", changed=", ".join(changed) or "nothing of the config")
         notifier.ready("ready; reloaded")
 

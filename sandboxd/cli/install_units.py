@@ -11,8 +11,7 @@ from sandboxd.cli.exits import Exit, Failure, of_load_error
 from sandboxd.cli.options import json_option
 from sandboxd.cli.settings import read_config
 from sandboxd.errors import LoadError
-from sandboxd.service.install import drift, install
-from sandboxd.service.units import BUBBLEWRAP, unit_files
+from sandboxd.service.install import drift, files_for, install
 
 
 @click.command("install-units")
@@ -29,7 +28,7 @@ from sandboxd.service.units import BUBBLEWRAP, unit_files
     "--bubblewrap/--no-bubblewrap",
     "bubblewrap",
     default=None,
-    help="Whether the unit lets bubblewrap work; else as it is installed.",
+    help="Whether the unit lets bubblewrap work; else where config or policies need it, and where it does already.",
 )
 @json_option
 def install_units(*, file: str, root: Path, is_check: bool, bubblewrap: bool | None, as_json: bool) -> int:
@@ -40,7 +39,7 @@ def install_units(*, file: str, root: Path, is_check: bool, bubblewrap: bool | N
     console = Console.of_process()
     config = read_config(file)
     try:
-        files = unit_files(config, bubblewrap=(root / BUBBLEWRAP).exists() if bubblewrap is None else bubblewrap)
+        files = files_for(config, root, bubblewrap=bubblewrap)
     except LoadError as error:
         raise of_load_error(error) from error
     if is_check:
@@ -62,5 +61,6 @@ def install_units(*, file: str, root: Path, is_check: bool, bubblewrap: bool | N
     console.say("\n".join(str(path) for path in changed) or "every unit is as the config needs it")
     if changed and root == Path("/"):
         console.talk("next: systemd-sysusers && systemd-tmpfiles --create && systemctl daemon-reload")
-        console.talk("      systemctl enable --now sandboxd.socket sandboxd.service")
+        sockets = " ".join(file.path.name for file in files if file.path.suffix == ".socket")
+        console.talk(f"      systemctl enable --now {sockets} sandboxd.service")
     return Exit.DONE

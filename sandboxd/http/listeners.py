@@ -23,7 +23,7 @@ import attrs
 
 BACKLOG: Final = 100
 _UNIX_PATH_MAX_BYTES: Final = 107  # unix(7): sun_path is 108 bytes with its NUL
-_MENDS: Final = "`sandboxd install-units` writes the units that fit the config"
+MENDS: Final = "`sandboxd install-units` writes the units that fit the config"
 
 Door = Literal["unix", "tcp"]
 
@@ -111,7 +111,7 @@ def handed_unix(sock: socket.socket, path: Path) -> Listener:
     _check_family(sock, "unix", socket.AF_UNIX)
     name = sock.getsockname()
     if name != str(path):
-        raise CannotListen(f"cannot listen on `{path}`: the socket that was handed over is at `{name}`; {_MENDS}")
+        raise CannotListen(f"cannot listen on `{path}`: the socket that was handed over is at `{name}`; {MENDS}")
     return Listener(sock, "unix", name)
 
 
@@ -128,9 +128,7 @@ def handed_tcp(
     _check_family(sock, "tcp", socket.AF_INET6 if ":" in host else socket.AF_INET)
     at, at_port = sock.getsockname()[:2]
     if (ipaddress.ip_address(at), at_port) != (ipaddress.ip_address(host), port):
-        raise CannotListen(
-            f"cannot listen on `{host}:{port}`: the socket that was handed over is at `{at}:{at_port}`; {_MENDS}"
-        )
+        raise CannotListen(f"cannot listen on `{host}:{port}`: the socket that was handed over is at `{at}:{at_port}`; {MENDS}")
     _tune(sock, stall_s)
     return Listener(sock, "tcp", f"[{at}]:{at_port}" if ":" in at else f"{at}:{at_port}", open_access, tls)
 
@@ -156,7 +154,7 @@ def _tune(sock: socket.socket, stall_s: float) -> None:
 def _check_family(sock: socket.socket, door: Door, family: socket.AddressFamily) -> None:
     if (sock.family, sock.type) != (family, socket.SOCK_STREAM):
         what = f"{sock.family.name}, {sock.type.name}"
-        raise CannotListen(f"cannot listen on the socket that was handed over as `{door}`: it is {what}; {_MENDS}")
+        raise CannotListen(f"cannot listen on the socket that was handed over as `{door}`: it is {what}; {MENDS}")
 
 
 def _bind(sock: socket.socket, path: Path) -> None:

@@ -1,8 +1,8 @@
 """How does a TCP connection speak TLS?
 
 TLS 1.2 and up, HTTP/1.1 alone. With `client_ca`, a client without a certificate that this CA signed does not get past the
-handshake; its certificate's common name then says who it is, if the token book knows it. Certificates are read at start: a
-renewed one needs a restart, which clients of a stream bridge by its sequence numbers.
+handshake; its certificate's common name then says who it is, if the token book knows it. Certificates are read at start
+and at a reload: connections that are there keep the one that they began with.
 """
 
 from __future__ import annotations

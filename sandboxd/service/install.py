@@ -10,7 +10,12 @@ from pathlib import Path
 
 import attrs
 
-from sandboxd.service.units import UnitFile, optional_files
+from sandboxd import logs
+from sandboxd.config import Config
+from sandboxd.errors import LoadError
+from sandboxd.service.units import BUBBLEWRAP, UNITS, UnitFile, needs_bubblewrap, optional_files, unit_files
+
+_log = logs.logger(__name__)
 
 
 @attrs.frozen
@@ -59,9 +64,24 @@ def drift(files: Iterable[UnitFile], root: Path) -> list[Drift]:
     return found + [Drift(path, "is not needed by the config") for path in _surplus(files, root)]
 
 
-def is_installed(root: Path) -> bool:
-    """Whether there are units of ours at all."""
-    return os.path.lexists(root / "etc/systemd/system/sandboxd.service")
+def files_for(config: Config, root: Path, *, bubblewrap: bool | None = None) -> tuple[UnitFile, ...]:
+    """As `unit_files`. `bubblewrap` None: where the config needs it, or it is installed already."""
+    if bubblewrap is None:
+        bubblewrap = needs_bubblewrap(config) or (root / BUBBLEWRAP).exists()
+    return unit_files(config, bubblewrap=bubblewrap)
+
+
+def warn_of_drift(config: Config, root: Path = Path("/")) -> None:
+    """For a daemon that runs as a unit of ours: say in the log what of it is for another config."""
+    if not os.path.lexists(root / UNITS / "sandboxd.service"):
+        return  # somebody else's unit
+    try:
+        found = drift(files_for(config, root), root)
+    except (LoadError, OSError) as error:
+        _log.warning("the config is none for a unit; see `sandboxd install-units`", why=str(error))
+        return
+    for one in found:
+        _log.warning("a unit file has drifted; see `sandboxd install-units --check`", file=str(one.path), why=one.why)
 
 
 def _surplus(files: Iterable[UnitFile], root: Path) -> list[Path]:

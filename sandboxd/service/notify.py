@@ -52,9 +52,9 @@ class Notifier:
         """Feed the watchdog."""
         self._send("WATCHDOG=1", _status(status))
 
-    def failed(self, status: str, error_number: int = 0) -> None:
+    def failed(self, status: str) -> None:
         """Why it cannot go on, for `systemctl status`."""
-        self._send(_status(status), *([f"ERRNO={error_number}"] if error_number else []))
+        self._send(_status(status))
 
     def close(self) -> None:
         """Say nothing more."""

@@ -15,9 +15,12 @@ from typing import Final
 import attrs
 
 from sandboxd import packs
-from sandboxd.config import DEFAULT_PATH, Config
+from sandboxd.config import DEFAULT_PATH, Config, Instance
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.load import load_policy
+from sandboxd.policy.model import Policy
+from sandboxd.runner.isolation import landlock
+from sandboxd.runner.isolation.levels import STANDARD_LEAST_ABI
 from sandboxd.service.credentials import named
 
 UNITS: Final = Path("etc/systemd/system")
@@ -38,8 +41,17 @@ class UnitFile:
     text: str = attrs.field(repr=False)
 
 
-def unit_files(config: Config, *, bubblewrap: bool = False) -> tuple[UnitFile, ...]:
-    """Every file, for the sandboxd that runs here; `LoadError` names all that would not work in a unit."""
+def needs_bubblewrap(config: Config) -> bool:
+    """Whether runs will be put into bubblewrap on this host; `LoadError`."""
+    levels = {config.isolation.level, *(policy.isolation.level for _, policy in _policies(config))}
+    return "strict" in levels or ("standard" in levels and _landlock_abi() < STANDARD_LEAST_ABI)
+
+
+def unit_files(config: Config, *, bubblewrap: bool) -> tuple[UnitFile, ...]:
+    """Every file, for the sandboxd that runs here; `LoadError` names all that would not work in a unit.
+
+    `bubblewrap`: whether the unit has to let it work.
+    """
     writable = _writable(config)
     if problems := list(_problems(config, writable)):
         raise LoadError(str(config.source or DEFAULT_PATH), problems)
@@ -123,6 +135,7 @@ def _problems(config: Config, writable: Iterable[Path]) -> Iterator[Problem]:
         yield Problem("tck.profile", "is for a test, not for a service")
     seen = [(f"instance.{instance.id}.root", instance.root) for instance in config.instances]
     seen += [(f"programs.{name}", Path(program)) for name, program in config.programs.items()]
+    seen += [("isolation.read", path) for path in config.isolation.read]
     seen += [("", home) for home in _homes()]
     for key, path in seen:
         if hidden := next((folder for folder in _HIDDEN if path.resolve().is_relative_to(folder)), None):
@@ -136,19 +149,31 @@ def _problems(config: Config, writable: Iterable[Path]) -> Iterator[Problem]:
 
 def _writable(config: Config) -> tuple[Path, ...]:
     """The folders that the policies let tasks write; nothing else of a workspace can be written in the unit."""
-    found = set()
+    found = {instance.root / folder for instance, policy in _policies(config) for folder in policy.isolation.writable or ()}
+    return tuple(sorted(path.resolve() for path in found))
+
+
+def _policies(config: Config) -> Iterator[tuple[Instance, Policy]]:
     for instance in config.instances:
         for name in instance.policies:
             file = packs.read(name)
-            policy = load_policy(str(name), file.text, file.digest)
-            found |= {instance.root / policy.cwd / folder for folder in policy.isolation.writable or ()}
-    return tuple(sorted(Path(path).resolve() for path in found))
+            yield instance, load_policy(str(name), file.text, file.digest)
+
+
+def _landlock_abi() -> int:
+    try:
+        return landlock.abi()
+    except OSError:
+        return 0
 
 
 def _executable(config: Config) -> tuple[Path, ...]:
-    """What must be executable beside /usr: this Python, sandboxd, and the programs with the libraries beside them."""
+    """What must be executable beside /usr: this Python, sandboxd, the programs with the libraries beside them, and what runs
+    may read of this host.
+    """
     programs = [Path(program).resolve() for program in config.programs.values()]
-    found = {program.parent.parent if program.parent.name == "bin" else program for program in programs} | set(_homes())
+    found = {program.parent.parent if program.parent.name == "bin" else program for program in programs}
+    found |= {*_homes(), *(path.resolve() for path in config.isolation.read)}
     return tuple(sorted(path for path in found if not path.is_relative_to(_FIXED_EXEC)))
 
 

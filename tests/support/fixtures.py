@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.systemd import Image, Machine, why_no_systemd
+from tests.support.systemd import Image, Machine, why_no_boot
 from tests.support.unit import Unit
 
 
@@ -48,9 +48,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Dae
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory, node: Path) -> Image:
     """This tree's wheel, installed for machines of the tests' own (`tests/support/systemd.py`)."""
-    if why := why_no_systemd():
+    if why := why_no_boot(tmp_path_factory.mktemp("plain")):
         pytest.skip(f"NOT TESTED HERE: sandboxd under a real systemd: {why}")
-    return Image(tmp_path_factory.mktemp("image"), node)
+    return Image.build(tmp_path_factory.mktemp("image"), node)
 
 
 @pytest.fixture(scope="module")

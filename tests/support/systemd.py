@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import pytest
 from packaging.requirements import Requirement
 
@@ -22,7 +23,10 @@ from tests.support.daemon import REPOSITORY, wait_until
 
 SYSTEMD: Final = Path("/lib/systemd/systemd")
 BOOT: Final = REPOSITORY / "tests/systemd/boot.sh"
+UML: Final = REPOSITORY / "tests/systemd/boot-uml.sh"
 PREFIX: Final = Path("/opt/sandboxd")
+# It ends with these tests, however they end; its mounts are its own.
+_ALONE: Final = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private")
 BOOT_S: Final = 60.0  # it takes 0.7 s, and longer on a busy machine
 _MASKED: Final = (
     # These write what is the whole machine's: sysctls, modules, the random seed, disks.
@@ -66,28 +70,22 @@ def why_no_systemd() -> str:
         return f"there is no {missing[0]} (util-linux) on this machine"
     if _hierarchy() is None:
         return "there is no cgroup v2 that can be written"
-    probe = "mount -t tmpfs t /mnt && cd /mnt && mkdir u w r && mount -t overlay -o lowerdir=/,upperdir=u,workdir=w o r"
-    done = subprocess.run(
-        [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "unshare",
-            "--pid",
-            "--fork",
-            "--net",
-            "--cgroup",
-            "sh",
-            "-c",
-            probe,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BOOT_S,
-    )
-    return f"no namespaces can be made with an overlay in them: {done.stderr.strip()}" if done.returncode else ""
+    return ""
+
+
+def why_no_boot(folder: Path) -> str:
+    """The same, after a try with nothing of ours in it."""
+    if why := why_no_systemd():
+        return why
+    (folder / "opt").mkdir()
+    machine = Machine(Image(folder / "opt", Path("/nonexistent")), folder)
+    try:
+        machine.up()
+    except AssertionError as error:
+        return f"a plain systemd does not come up in namespaces here: {error}"
+    finally:
+        machine.down()
+    return ""
 
 
 def _hierarchy() -> Path | None:
@@ -99,28 +97,70 @@ def _hierarchy() -> Path | None:
     return None
 
 
+@attrs.frozen
 class Image:
-    """Folders that a machine has over this one's files; `opt/sandboxd` holds the installed wheel."""
+    """What a machine has in its `/opt`: sandboxd, as `pip install` puts it there. `node` is where it finds a Node."""
 
-    def __init__(self, folder: Path, node: Path) -> None:
-        self.opt = folder / "opt"
-        self.node = node if node.is_relative_to("/usr") else Path("/opt/node/bin/node")
-        opt = self.opt
+    opt: Path
+    node: Path
+
+    @classmethod
+    def build(cls, folder: Path, node: Path) -> Image:
+        """The wheel of this tree, installed offline from the packages that these tests run with."""
+        opt = folder / "opt"
         opt.mkdir(parents=True)
-        if self.node != node:
+        inside = node
+        if not node.is_relative_to("/usr"):
+            inside = Path("/opt/node/bin/node")
             (opt / "node/bin").mkdir(parents=True)
             shutil.copy(node, opt / "node/bin/node")
         out = folder.with_name(f"{folder.name}-wheel")
         _run([sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(out), str(REPOSITORY)])
         (wheel,) = out.glob("*.whl")
-        base = Path(os.path.realpath(sys.executable))
-        _run([str(base), "-m", "venv", "--without-pip", str(opt / "sandboxd")])
+        _run([os.path.realpath(sys.executable), "-m", "venv", "--without-pip", str(opt / "sandboxd")])
         (packages,) = (opt / "sandboxd/lib").glob("python3*/site-packages")
         for distribution in _needed("sandboxd", "pip"):
             _copy(distribution, packages)
         # Scripts name their interpreter by where it will be.
         install = f"mount --bind {opt} /opt && {PREFIX}/bin/python -m pip -q install --no-index --no-deps {wheel}"
         _run(["unshare", "--mount", "--propagation", "private", "sh", "-c", install])
+        return cls(opt, inside)
+
+
+def seeded(folder: Path, *masked: str) -> Path:
+    """The files that a machine has over its image and this machine's."""
+    units = folder / "etc/systemd/system"
+    units.mkdir(parents=True)
+    for name in (*_MASKED, *masked):
+        (units / name).symlink_to("/dev/null")
+    return folder
+
+
+def why_no_uml() -> str:
+    """Why no User-Mode-Linux can be booted here; empty: one can."""
+    if shutil.which("linux.uml") is None:
+        return "there is no linux.uml on this machine (apt-get install user-mode-linux)"
+    return why_no_systemd()
+
+
+def run_in_uml(image: Image, folder: Path, seed: Path, *, timeout_s: float) -> str:
+    """Boot a kernel of its own with these files, have its `/run-test` run, and return the console once it is off again."""
+    unit = "[Unit]\nAfter=basic.target\n[Service]\nType=oneshot\nStandardOutput=tty\nStandardError=tty\nTTYPath=/dev/tty0\n"
+    units = seed / "etc/systemd/system"
+    (units / "run-test.service").write_text(f"{unit}ExecStart=/run-test\nExecStopPost=/bin/systemctl poweroff -ff\n")
+    (units / "multi-user.target.wants").mkdir(exist_ok=True)
+    (units / "multi-user.target.wants/run-test.service").symlink_to("../run-test.service")
+    place = folder / "place"
+    place.mkdir()
+    done = subprocess.run(
+        [*_ALONE, UML, place, seed, image.opt],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=timeout_s,
+    )
+    return done.stdout.decode(errors="replace")
 
 
 class Machine:
@@ -162,21 +202,7 @@ class Machine:
         place.mkdir()
         with (self._folder / "boot.log").open("wb") as log:
             self._process = subprocess.Popen(
-                # It ends with these tests, however they end.
-                [
-                    "setpriv",
-                    "--pdeathsig",
-                    "KILL",
-                    "unshare",
-                    "--mount",
-                    "--propagation",
-                    "private",
-                    BOOT,
-                    place,
-                    self._cgroup,
-                    self.seed,
-                    self.image.opt,
-                ],
+                [*_ALONE, BOOT, place, self._cgroup, self.seed, self.image.opt],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -194,7 +220,8 @@ class Machine:
                     subprocess.run(["kill", "-9", str(pid)], check=False, stderr=subprocess.DEVNULL)
             self._process.wait(timeout=BOOT_S)
         if self._cgroup is not None:
-            wait_until(lambda: "populated 0" in (self._cgroup / "cgroup.events").read_text(), what="its end")  # type: ignore[operator]  # set
+            events = self._cgroup / "cgroup.events"
+            wait_until(lambda: "populated 0" in events.read_text(), timeout_s=BOOT_S, what="its end")
             for folder, _, _ in os.walk(self._cgroup, topdown=False):
                 Path(folder).rmdir()
 

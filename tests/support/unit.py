@@ -11,16 +11,19 @@ from typing import Any
 import httpx
 
 from tests.support.daemon import HITL, REPOSITORY, RUNNER, Daemon, wait_until
-from tests.support.systemd import PREFIX, Machine
+from tests.support.systemd import PREFIX, Image, Machine
 
 CONFIG = "/etc/sandboxd/sandboxd.toml"
 POLICY = "/etc/sandboxd/policies.d/sandbox-agent-runner.toml"
+CREDENTIAL = "/etc/sandboxd/credentials/cli"
+SHIPPED = REPOSITORY / "policies/sandbox-agent-runner.toml"
 TOKEN = "t0k3n-" + "x" * 40
 PORT = 8765
 
 
-def config_text(machine: Machine, extra: str = "") -> str:
-    """The config of the machine: both doors, a token as a credential, the courier in its own unit."""
+def config_text(image: Image, extra: str = "", *, token: str | None = TOKEN) -> str:
+    """The config of a machine: both doors, a token as a credential, the courier in its own unit."""
+    auth = "" if token is None else '[auth]\ntokens = { cli = "$CREDENTIALS_DIRECTORY/cli" }\n'
     return f"""
 state_dir = "/var/lib/sandboxd"
 
@@ -28,11 +31,9 @@ state_dir = "/var/lib/sandboxd"
 unix = "/run/sandboxd/sandboxd.sock"
 tcp = "127.0.0.1:{PORT}"
 
-[auth]
-tokens = {{ cli = "$CREDENTIALS_DIRECTORY/cli" }}
-
+{auth}
 [programs]
-node = "{machine.image.node}"
+node = "{image.node}"
 bash = "/bin/bash"
 python3 = "/usr/bin/python3"
 
@@ -48,26 +49,35 @@ allow = ["127.0.0.0/8"]
 """
 
 
+def fill_seed(seed: Path, image: Image, *, policy: str = "", extra: str = "", token: str | None = TOKEN) -> None:
+    """Put config, policy, credential and the example's workspace (with the tests' runner) into what a machine begins with."""
+    files = {CONFIG: config_text(image, extra, token=token), POLICY: policy or SHIPPED.read_text()}
+    if token is not None:
+        files[CREDENTIAL] = token
+    for name, text in files.items():
+        path = seed / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o600 if name == CREDENTIAL else 0o644)
+    workspace = seed / "srv/workspace"
+    shutil.copytree(REPOSITORY / "examples/workspace", workspace)
+    shutil.copy(REPOSITORY / "tests/fakes/runner.mjs", workspace / RUNNER)
+    (workspace / ".aiwg/ops/runs").mkdir(parents=True, exist_ok=True)
+
+
 class Unit(Daemon):
     """`Daemon`, where it is `sandboxd.service`. `up` boots the machine and lets systemd listen; the first client starts it."""
 
-    def __init__(self, machine: Machine, *, policy: str | None = None, extra: str = "") -> None:
+    def __init__(self, machine: Machine, *, policy: str = "", extra: str = "") -> None:
         self.machine = machine
         self._names = itertools.count()
-        self._policy = policy or (REPOSITORY / "policies/sandbox-agent-runner.toml").read_text()
+        self._policy = policy
         self._extra = extra
 
     def up(self, *options: str) -> None:
         """Boot, install the units (`options` go to `install-units`) and start the sockets."""
         machine = self.machine
-        machine.write(CONFIG, config_text(machine, self._extra))
-        machine.write(POLICY, self._policy)
-        machine.write("/etc/sandboxd/credentials/cli", TOKEN, 0o600)
-        adapter = machine.seed / "srv/workspace" / Path(RUNNER).parent
-        shutil.copytree(REPOSITORY / "examples/workspace", machine.seed / "srv/workspace")
-        adapter.mkdir(parents=True, exist_ok=True)
-        shutil.copy(REPOSITORY / "tests/fakes/runner.mjs", adapter / "runner.mjs")
-        (machine.seed / "srv/workspace/.aiwg/ops/runs").mkdir(parents=True, exist_ok=True)
+        fill_seed(machine.seed, machine.image, policy=self._policy, extra=self._extra)
         machine.up()
         machine.run("sandboxd", "install-units", *options)
         machine.run("systemd-sysusers")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.systemd
 
 SERVICE = "sandboxd.service"
 EXAMPLE = ".aiwg/ops/adapters/sandbox-agent-runner/examples/cycle-005-request.json"
-STOP_S = 20.0  # it takes some 0.5 s; systemd itself would kill at 25
+STOP_S = 20.0  # it takes some 0.5 s; systemd itself would kill at 70
 
 
 def ask(unit: Unit, question: str = "Proceed? [y/N] ") -> dict[str, Any]:
@@ -199,6 +199,31 @@ def test_the_units_that_were_installed_are_those_that_the_config_needs(booted: U
     assert "+ListenStream=127.0.0.1:8766" in done.stdout
 
 
+def test_a_reload_that_needs_another_unit_says_so(booted: Unit) -> None:
+    before = booted.machine.path(POLICY).read_text()
+    assert "drifted" not in booted.log()
+    booted.machine.run("install", "-d", "-o", "sandboxd", "/srv/workspace/.aiwg/ops/more")
+    booted.machine.write(
+        POLICY, before.replace('writable = [".aiwg/ops/runs"', 'writable = [".aiwg/ops/runs", ".aiwg/ops/more"')
+    )
+
+    booted.machine.run("systemctl", "reload", SERVICE)
+    wait_until(lambda: "has drifted" in booted.log(), timeout_s=30, what="the word of it")
+
+    assert "+ReadWritePaths=/srv/workspace/.aiwg/ops/more" in booted.machine.do("sandboxd", "install-units", "--check").stdout
+    booted.machine.write(POLICY, before)
+    booted.machine.run("systemctl", "reload", SERVICE)
+
+
+def test_a_client_that_comes_while_the_daemon_is_restarted_waits(booted: Unit) -> None:
+    old = booted.main_pid
+    booted.machine.run("systemctl", "restart", "--no-block", SERVICE)
+    wait_until(lambda: booted.main_pid not in (0, old), timeout_s=60, what="the new daemon")
+
+    with booted.client() as client:  # it takes a second until it is ready
+        assert client.get("/readyz").status_code == 200
+
+
 def test_a_stop_ends_what_is_live_and_says_so(booted: Unit) -> None:
     task = ask(booted)
     began = time.monotonic()
@@ -233,6 +258,7 @@ def test_a_daemon_that_hangs_is_killed_by_the_watchdog_and_starts_anew(make_mach
     assert unit.state("active") == "active"
     assert unit.main_pid not in (0, pid)
     assert "watchdog" in unit.log().lower()
+    assert "Fatal Python error: Aborted" in unit.log()  # with the place where each thread was
     assert outcome_of(unit.get(task["id"]))["reason"] == "daemon-died"
     left = unit.machine.run("find", f"/sys/fs/cgroup/system.slice/{SERVICE}", "-name", "run-*")
     assert left == ""

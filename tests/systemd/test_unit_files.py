@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -155,7 +156,7 @@ def test_what_would_not_work_in_the_unit_is_refused_by_name(
     config: Config, change: Callable[[Config], Config], field: str
 ) -> None:
     with pytest.raises(LoadError) as refused:
-        unit_files(change(config))
+        unit_files(change(config), bubblewrap=False)
 
     assert [problem.field for problem in refused.value.problems] == [field]
 
@@ -164,17 +165,28 @@ def test_a_folder_that_tasks_may_write_has_to_be_there(config: Config, tmp_path:
     (tmp_path / "work space/.aiwg/ops/runs").rmdir()
 
     with pytest.raises(LoadError, match="is no folder"):
-        unit_files(config)
+        unit_files(config, bubblewrap=False)
+
+
+@pytest.mark.parametrize(
+    ("level", "abi", "needed"), [("none", 7, False), ("standard", 7, False), ("standard", 2, True), ("strict", 7, True)]
+)
+def test_bubblewrap_is_let_in_where_a_level_needs_it(
+    config: Config, monkeypatch: pytest.MonkeyPatch, level: Any, abi: int, needed: bool
+) -> None:
+    monkeypatch.setattr(units, "_landlock_abi", lambda: abi)
+
+    assert units.needs_bubblewrap(attrs.evolve(config, isolation=attrs.evolve(config.isolation, level=level))) is needed
 
 
 def test_a_second_installation_changes_nothing_and_drift_is_told(config: Config, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    files = unit_files(config)
+    files = unit_files(config, bubblewrap=False)
     assert install(files, root)
     assert (install(files, root), drift(files, root)) == ([], [])
     (root / UNITS / "sandboxd.socket").unlink()
     (root / UNITS / "sandboxd.service").write_text("[Service]\nExecStart=/bin/true\n")
-    plain = unit_files(attrs.evolve(config, listen=attrs.evolve(config.listen, tcp=None)))
+    plain = unit_files(attrs.evolve(config, listen=attrs.evolve(config.listen, tcp=None)), bubblewrap=False)
 
     told = {str(one.path.relative_to(root / UNITS)): one.why for one in drift(plain, root)}
 
