@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -132,9 +133,10 @@ class Host:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
-    def fds(self) -> int:
-        """How many descriptors it has open."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+    def fds(self, line: Line) -> int:
+        """How many descriptors it has open, in its own words: nobody else may look."""
+        (found,) = re.findall(rb"^sandboxd_open_descriptors (\S+)", line.call("GET", "/metrics"), re.MULTILINE)
+        return int(float(found))
 
 
 def send_body(script: str, program: str = "python3") -> bytes:

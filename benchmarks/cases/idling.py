@@ -29,13 +29,13 @@ def rows(bench: Bench) -> Iterator[Row]:
         line, other = daemon.line(), empty.line()
         line.call("POST", "/message:send", host.send_body("idle.sh", "sh"))
         _health_ms(line)
-        rss, fds = daemon.rss_bytes(), daemon.fds()
+        rss, fds = daemon.rss_bytes(), daemon.fds(line)
         ids = [
             json.loads(line.call("POST", "/message:send", host.send_body("idle.sh", "sh")))["task"]["id"] for _ in range(tasks)
         ]
         time.sleep(1)
         per_task = (daemon.rss_bytes() - rss) / tasks / 1000
-        fds_per_task = (daemon.fds() - fds) / tasks
+        fds_per_task = (daemon.fds(line) - fds) / tasks
         full, bare = [], []
         for _ in range(bench.count(5)):
             full.append(_health_ms(line))
