@@ -97,7 +97,7 @@ def run_10(daemon: Daemon, only: str = "") -> Found:
 
 def tell(capsys: pytest.CaptureFixture[str], what: str, found: Found) -> None:
     with capsys.disabled():
-        print(f"\n{what}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.counts.items())))  # noqa: T201
+        print(f"\n{what}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.counts.items())))  # noqa: T201 - the figures are what it is run for
 
 
 def test_the_kit_of_10_finds_nothing_wrong(playing: Callable[..., Daemon], capsys: pytest.CaptureFixture[str]) -> None:
