@@ -30,38 +30,35 @@ from sandboxd.cockpit.audit import Entry, Links
 from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, to_us
 from sandboxd.cockpit.record import News, Pending, Place, Record, Sighting
 
-_RECORD: Final = "p.number, p.host, p.task_id, p.context_id, p.envelope, p.links, p.body"
+_RECORDS: Final = "SELECT number, host, task_id, context_id, envelope, links, body FROM prompts "
 _UNSAID: Final = ("nothing", "repeated")  # nobody did anything, and nothing came of it
 _SAYS_SOMETHING: Final = ("counted", "decided")
 
 
 def find(connection: sqlite3.Connection, host: str, prompt_id: str) -> Record | None:
     """The question of that id on that host."""
-    found = connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE host = ? AND prompt_id = ?", (host, prompt_id))  # noqa: S608 - constants
-    return next(map(_record, found), None)
+    return next(iter(_select(connection, "WHERE host = ? AND prompt_id = ?", host, prompt_id)), None)
 
 
 def by_number(connection: sqlite3.Connection, number: int) -> Record:
     """The question of that number, which must be there."""
-    return _record(connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE number = ?", (number,)).fetchone())  # noqa: S608 - constants
+    (record,) = _select(connection, "WHERE number = ?", number)
+    return record
 
 
 def unfinished(connection: sqlite3.Connection) -> Sequence[Record]:
     """Every question that is not closed, in the order in which they came."""
-    rows = connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE phase <> 'closed' ORDER BY number")  # noqa: S608 - constants
-    return [_record(row) for row in rows]
+    return _select(connection, "WHERE phase <> 'closed' ORDER BY number")
 
 
 def of_task(connection: sqlite3.Connection, host: str, task_id: str) -> Sequence[Record]:
     """Every question of a task that is not closed."""
-    where = "host = ? AND task_id = ? AND phase <> 'closed' ORDER BY number"
-    return [_record(row) for row in connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE {where}", (host, task_id))]  # noqa: S608 - constants
+    return _select(connection, "WHERE host = ? AND task_id = ? AND phase <> 'closed' ORDER BY number", host, task_id)
 
 
 def due(connection: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Record]:
     """Questions for which it is time, the longest overdue first."""
-    where = "wake_at_us <= ? ORDER BY wake_at_us LIMIT ?"
-    return [_record(row) for row in connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE {where}", (to_us(now), limit))]  # noqa: S608 - constants
+    return _select(connection, "WHERE wake_at_us <= ? ORDER BY wake_at_us LIMIT ?", to_us(now), limit)
 
 
 def next_due(connection: sqlite3.Connection) -> int | None:
@@ -79,10 +76,8 @@ def asked(connection: sqlite3.Connection, host: str, task_id: str) -> int:
 
 def pending(connection: sqlite3.Connection) -> Sequence[Pending]:
     """Every call that is to be made."""
-    rows = connection.execute(
-        f"SELECT w.rev, w.kind, w.body, {_RECORD} FROM wires w JOIN prompts p ON p.number = w.prompt ORDER BY p.number"  # noqa: S608 - constants
-    )
-    return [Pending(_record(row[3:]), row[0], decode_wire(row[1], row[2])) for row in rows]
+    rows = connection.execute("SELECT prompt, rev, kind, body FROM wires ORDER BY prompt").fetchall()
+    return [Pending(by_number(connection, number), rev, decode_wire(kind, body)) for number, rev, kind, body in rows]
 
 
 def insert(connection: sqlite3.Connection, place: Place, envelope: Any, links: Links, approval: Approval) -> Record:
@@ -139,8 +134,7 @@ def tell(
 
 def untold(connection: sqlite3.Connection) -> Sequence[Record]:
     """Open questions for which neither a rule nor a person was looked for yet."""
-    rows = connection.execute(f"SELECT {_RECORD} FROM prompts p WHERE phase = 'open' AND is_told = 0 ORDER BY number")  # noqa: S608 - constants
-    return [_record(row) for row in rows]
+    return _select(connection, "WHERE phase = 'open' AND is_told = 0 ORDER BY number")
 
 
 def tell_people(connection: sqlite3.Connection, number: int, now: datetime) -> None:
@@ -153,11 +147,9 @@ def tell_people(connection: sqlite3.Connection, number: int, now: datetime) -> N
 def news_after(connection: sqlite3.Connection, number: int, limit: int) -> Sequence[News]:
     """The first `limit` pieces of news behind that number, in order."""
     rows = connection.execute(
-        f"SELECT n.number, n.what, n.route, n.why, {_RECORD} FROM news n JOIN prompts p ON p.number = n.prompt"  # noqa: S608 - constants
-        " WHERE n.number > ? ORDER BY n.number LIMIT ?",
-        (number, limit),
-    )
-    return [News(number, what, route, why, _record(record)) for number, what, route, why, *record in rows]
+        "SELECT number, what, route, why, prompt FROM news WHERE number > ? ORDER BY number LIMIT ?", (number, limit)
+    ).fetchall()
+    return [News(number, what, route, why, by_number(connection, prompt)) for number, what, route, why, prompt in rows]
 
 
 def drop_wires(connection: sqlite3.Connection) -> None:
@@ -253,6 +245,10 @@ def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
 def _wake_us(approval: Approval) -> int | None:
     wake = next_wake(approval)
     return None if wake is None else to_us(wake)
+
+
+def _select(connection: sqlite3.Connection, which: str, *values: str | int) -> Sequence[Record]:
+    return [_record(row) for row in connection.execute(_RECORDS + which, values)]
 
 
 def _record(row: Sequence[Any]) -> Record:  # the table is STRICT, so each column has its type

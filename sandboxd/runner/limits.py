@@ -84,8 +84,9 @@ def _threads_of(uid: int) -> int:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                if int(name) in hidden or os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116  # of hundreds, at every start
-                    text = Path(f"/proc/{name}/stat").read_bytes()
+                process = Path("/proc", name)
+                if int(name) in hidden or process.stat().st_uid == uid:
+                    text = (process / "stat").read_bytes()
                     count += int(text[text.rindex(b")") + 2 :].split()[17])  # proc_pid_stat(5): num_threads
     return count
 

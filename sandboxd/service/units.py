@@ -29,7 +29,7 @@ BUBBLEWRAP: Final = UNITS / "sandboxd.service.d/20-bubblewrap.conf"
 CREDENTIALS: Final = Path("/etc/sandboxd/credentials")
 COURIER_SOCKET: Final = "/run/sandboxd-courier/courier.sock"
 _STATE: Final = Path("/var/lib")
-_HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  # ProtectHome= and PrivateTmp= put others there
+_HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - nothing is written there: ProtectHome= and PrivateTmp= hide them
 _FIXED_EXEC: Final = Path("/usr")
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sandboxd.store.base import AuditEntry, AuditRecord
 from sandboxd.store.times import from_us, key, to_us
 
-_COLUMNS = "at_us, principal, door, action, instance, outcome, task, prompt, message, config, target"
+_RECORDS: Final = (
+    "SELECT number, at_us, principal, door, action, instance, outcome, task, prompt, message, config, target FROM audit "
+)
 
 
 def note(connection: sqlite3.Connection, entry: AuditEntry) -> None:
@@ -22,20 +24,21 @@ def note(connection: sqlite3.Connection, entry: AuditEntry) -> None:
     texts = (entry.principal, entry.door, entry.action, entry.instance, entry.outcome)
     ids = (entry.task_id, entry.prompt_id, entry.message_id, entry.config_id, entry.target)
     connection.execute(
-        f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+        "INSERT INTO audit (at_us, principal, door, action, instance, outcome, task, prompt, message, config, target)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (to_us(entry.at), *map(key, texts), *(None if text is None else key(text) for text in ids)),
     )
 
 
 def after(connection: sqlite3.Connection, number: int, limit: int) -> Sequence[AuditRecord]:
     """The first `limit` records after that number, in order."""
-    rows = connection.execute(f"SELECT number, {_COLUMNS} FROM audit WHERE number > ? ORDER BY number LIMIT ?", (number, limit))  # noqa: S608 - constants
+    rows = connection.execute(_RECORDS + "WHERE number > ? ORDER BY number LIMIT ?", (number, limit))
     return [_record(row) for row in rows]
 
 
 def last(connection: sqlite3.Connection, limit: int) -> Sequence[AuditRecord]:
     """The last `limit` records, in order."""
-    rows = connection.execute(f"SELECT number, {_COLUMNS} FROM audit ORDER BY number DESC LIMIT ?", (limit,)).fetchall()  # noqa: S608 - constants
+    rows = connection.execute(_RECORDS + "ORDER BY number DESC LIMIT ?", (limit,)).fetchall()
     return [_record(row) for row in reversed(rows)]
 
 

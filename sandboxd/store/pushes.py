@@ -19,11 +19,10 @@ from sandboxd.store.base import Conflict, DeadPush, PushEntry, TooManyPushes
 from sandboxd.store.times import from_us, key, to_us
 
 DEAD_MAX: Final = 10_000  # dead letters that are kept; the oldest go
-_COLUMNS: Final = (
-    "push_configs.number, tasks.id, tasks.instance, push_configs.principal, extensions, body, cursor, tries, next_at_us,"
-    " is_given_up"
+_FROM: Final = (
+    "SELECT push_configs.number, tasks.id, tasks.instance, push_configs.principal, extensions, body, cursor, tries, next_at_us,"
+    " is_given_up FROM push_configs JOIN tasks ON tasks.number = push_configs.task"
 )
-_FROM: Final = f"SELECT {_COLUMNS} FROM push_configs JOIN tasks ON tasks.number = push_configs.task"  # noqa: S608 - constants
 _FROM_DEAD: Final = (
     "SELECT push_dead.number, tasks.id, config_id, push_dead.principal, url, push_dead.seq, at_us, tries, why"
     " FROM push_dead JOIN tasks ON tasks.number = push_dead.task"
@@ -93,10 +92,9 @@ def drop_of(connection: sqlite3.Connection, principals: Collection[str]) -> tupl
 
 def advance(connection: sqlite3.Connection, number: int, cursor: int, *, got_through: bool) -> bool:
     """Everything up to `cursor` has been dealt with; False: the config is gone. `got_through`: its receiver answers."""
-    clear = ", is_given_up = 0" if got_through else ""
     done = connection.execute(
-        f"UPDATE push_configs SET cursor = ?, tries = 0, next_at_us = 0{clear} WHERE number = ?",  # noqa: S608 - constants
-        (cursor, number),
+        "UPDATE push_configs SET cursor = ?, tries = 0, next_at_us = 0, is_given_up = is_given_up AND NOT ? WHERE number = ?",
+        (cursor, got_through, number),
     )
     connection.execute(_SETTLE, (number,))
     return done.rowcount == 1

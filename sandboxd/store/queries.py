@@ -32,6 +32,15 @@ SELECT seq, kind, body FROM events WHERE task = ? AND seq <= ? AND (
 ) ORDER BY seq
 """
 _VIEWS: Final = "SELECT number, id, seq, artifacts, body FROM tasks JOIN views ON task = number"
+_COUNT: Final = "SELECT count(*) FROM tasks WHERE "
+_ENDED_WITH_EVENTS: Final = (
+    "SELECT number FROM tasks WHERE is_terminal = 1 AND status_at_ms < ?"
+    " AND EXISTS (SELECT 1 FROM events WHERE task = number) ORDER BY status_at_ms LIMIT ?"
+)
+_ENDED_WITH_OUTPUT: Final = (
+    "SELECT number FROM tasks WHERE is_terminal = 1 AND status_at_ms < ?"
+    " AND EXISTS (SELECT 1 FROM output WHERE task = tasks.number) ORDER BY status_at_ms LIMIT ?"
+)
 
 
 def view(connection: sqlite3.Connection, task_id: str) -> TaskView | None:
@@ -102,7 +111,7 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
         terms.append("status_at_ms >= ?")
         filters.append(_ms(query.since))
     where = " AND ".join(terms)
-    (total,) = connection.execute(f"SELECT count(*) FROM tasks WHERE {where}", filters).fetchone()  # noqa: S608 - terms above
+    (total,) = connection.execute(_COUNT + where, filters).fetchone()
     if query.after is not None:
         where += " AND (status_at_ms, id) < (?, ?)"
         filters += [_ms(query.after[0]), key(query.after[1])]
@@ -151,19 +160,15 @@ def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -
 
 def ended_with_events(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[int, ...]:
     """Numbers of the tasks that ended before then and still have events."""
-    return _ended_with(connection, "EXISTS (SELECT 1 FROM events WHERE task = number)", moment, limit)
+    return _numbers(connection.execute(_ENDED_WITH_EVENTS, (_ms(moment), limit)))
 
 
 def ended_with_output(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[int, ...]:
     """Numbers of the tasks that ended before then and still have output."""
-    return _ended_with(connection, "EXISTS (SELECT 1 FROM output WHERE task = tasks.number)", moment, limit)
+    return _numbers(connection.execute(_ENDED_WITH_OUTPUT, (_ms(moment), limit)))
 
 
-def _ended_with(connection: sqlite3.Connection, what: str, moment: datetime, limit: int) -> tuple[int, ...]:
-    rows = connection.execute(
-        f"SELECT number FROM tasks WHERE is_terminal = 1 AND status_at_ms < ? AND {what} ORDER BY status_at_ms LIMIT ?",  # noqa: S608 - one of the two above
-        (_ms(moment), limit),
-    )
+def _numbers(rows: Iterable[tuple[int]]) -> tuple[int, ...]:
     return tuple(number for (number,) in rows)
 
 

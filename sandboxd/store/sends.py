@@ -9,26 +9,36 @@ from __future__ import annotations
 import json
 import sqlite3
 from datetime import datetime, timedelta
+from typing import Final
 
 from sandboxd.store.base import SendKey, SendRecord, Told
 from sandboxd.store.times import key, to_us
 
-_WHERE = "principal = ? AND instance = ? AND message_id = ?"
+_FIND: Final = (
+    "SELECT hash, task, seq, door, status, headers, body, at_us FROM sends"
+    " WHERE principal = ? AND instance = ? AND message_id = ?"
+)
+_DROP: Final = "DELETE FROM sends WHERE principal = ? AND instance = ? AND message_id = ?"
+_NOTE: Final = (
+    "UPDATE sends SET task = ?, seq = ?"
+    " WHERE principal = ? AND instance = ? AND message_id = ? AND task IS NULL AND status IS NULL"
+)
+_SETTLE: Final = (
+    "UPDATE sends SET door = ?, status = ?, headers = ?, body = ?"
+    " WHERE principal = ? AND instance = ? AND message_id = ? AND task IS NULL AND status IS NULL"
+)
 
 
 def reserve(
     connection: sqlite3.Connection, send: SendKey, digest: str, *, now: datetime, ttl_s: float, max_entries: int
 ) -> SendRecord | None:
     """The record of that message; None: there was none within the time to live, and now there is a new one."""
-    row = connection.execute(
-        f"SELECT hash, task, seq, door, status, headers, body, at_us FROM sends WHERE {_WHERE}",  # noqa: S608 - a constant
-        _key(send),
-    ).fetchone()
+    row = connection.execute(_FIND, _key(send)).fetchone()
     if row is not None and row[-1] > to_us(now - timedelta(seconds=ttl_s)):
         found, task_id, seq, door, status, headers, body, _ = row
         told = None if status is None else Told(door, status, tuple((name, value) for name, value in json.loads(headers)), body)
         return SendRecord(found, task_id, seq, told)
-    connection.execute(f"DELETE FROM sends WHERE {_WHERE}", _key(send))  # noqa: S608 - a constant
+    connection.execute(_DROP, _key(send))
     cursor = connection.execute(
         "INSERT INTO sends (principal, instance, message_id, hash, at_us) VALUES (?, ?, ?, ?, ?)",
         (*_key(send), digest, to_us(now)),
@@ -42,7 +52,7 @@ def reserve(
 def note(connection: sqlite3.Connection, send: SendKey, task_id: str, seq: int) -> None:
     """The message led to that event, if anybody asked to remember it."""
     connection.execute(
-        f"UPDATE sends SET task = ?, seq = ? WHERE {_WHERE} AND task IS NULL AND status IS NULL",  # noqa: S608 - a constant
+        _NOTE,
         (task_id, seq, *_key(send)),
     )
 
@@ -50,7 +60,7 @@ def note(connection: sqlite3.Connection, send: SendKey, task_id: str, seq: int) 
 def settle(connection: sqlite3.Connection, send: SendKey, told: Told) -> None:
     """The message was refused so."""
     connection.execute(
-        f"UPDATE sends SET door = ?, status = ?, headers = ?, body = ? WHERE {_WHERE} AND task IS NULL AND status IS NULL",  # noqa: S608 - a constant
+        _SETTLE,
         (told.door, told.status, json.dumps(told.headers), told.body, *_key(send)),
     )
 

@@ -6,6 +6,7 @@ import json
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -22,7 +23,7 @@ async def main() -> None:
     address = HostAddress("lab", url, "rest" if transport == "rest" else "jsonrpc", *token)
     terms = Terms(backoff=timedelta(milliseconds=50), tries_max=5)
     async with cockpit(Path(folder), address, terms=terms) as controller, trio.open_nursery() as nursery:
-        print(json.dumps({"ready": True}), flush=True)  # noqa: T201 - this is how it speaks
+        say({"ready": True})
         while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
             nursery.start_soon(take, controller, json.loads(line))
         nursery.cancel_scope.cancel()
@@ -31,7 +32,11 @@ async def main() -> None:
 async def take(controller: Controller, said: dict[str, str]) -> None:
     record = await asked(controller.records, "lab", said["prompt_id"])
     heard = await answer(controller, record, somebody(), "test", {"text": said["text"]})
-    print(json.dumps({"prompt_id": said["prompt_id"], "outcome": heard.decided.marks[-1].outcome}), flush=True)  # noqa: T201 - see above
+    say({"prompt_id": said["prompt_id"], "outcome": heard.decided.marks[-1].outcome})
+
+
+def say(what: dict[str, Any]) -> None:
+    print(json.dumps(what), flush=True)  # noqa: T201 - whoever started it reads its standard output
 
 
 if __name__ == "__main__":

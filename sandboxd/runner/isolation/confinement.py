@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Literal
 
 import attrs
 
 from sandboxd.runner.isolation import entry, landlock, places, seccomp
 from sandboxd.runner.isolation.landlock import Ruleset
 from sandboxd.runner.isolation.sandbox import Sandbox, View
-
-_TMP: Final = "/tmp"  # noqa: S108  # inside its namespaces a run has one of its own
 
 
 @attrs.frozen
@@ -78,5 +76,5 @@ class Confinement:
             rules.allow_path(view.workspace.at, landlock.READ)
         for fd in writable:
             rules.allow(fd, landlock.WRITE)
-        for path in (_TMP,) if self.sandbox is not None else (self.scratch,) if self.scratch else ():
+        for path in (places.TMP,) if self.sandbox is not None else (self.scratch,) if self.scratch else ():
             rules.allow_path(path, landlock.SCRATCH)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 SYSTEM: Final = "/usr"
+TMP: Final = "/tmp"  # noqa: S108 - no shared folder: it is mounted for one run, in namespaces that only that run is in
 TOP: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # symlinks into /usr, or folders of their own
 ETC: Final = (
     "alternatives",

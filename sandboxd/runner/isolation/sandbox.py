@@ -145,7 +145,7 @@ def _arguments(view: View, info_fd: int) -> list[str]:
         words += ["--dev-bind-try", name, name]
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         words += ["--symlink", f"/proc/self/{target}", f"/dev/{name}"]
-    words += ["--size", str(view.tmp_bytes), "--tmpfs", "/tmp", "--chmod", "1777", "/tmp"]  # noqa: S108  # the run's own
+    words += ["--size", str(view.tmp_bytes), "--tmpfs", places.TMP, "--chmod", "1777", places.TMP]
     for name in view.read:
         words += ["--ro-bind-try", name, name]
     if not places.is_seen(os.path.realpath(view.program), view.read):

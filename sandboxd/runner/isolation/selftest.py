@@ -25,7 +25,7 @@ import attrs
 
 from sandboxd.policy.model import Isolation
 from sandboxd.runner import linux, waiting
-from sandboxd.runner.isolation import containment, landlock, sandbox, seccomp
+from sandboxd.runner.isolation import containment, landlock, places, sandbox, seccomp
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.isolation.levels import BUBBLEWRAP, LAYERS, Ability, Host, Kept, Layer, resolve
 from sandboxd.runner.isolation.sandbox import Bound, Unusable, View
@@ -182,7 +182,7 @@ def _look_around(confinement: Confinement, folder: str, secret: str, tell: int) 
     if sorted(os.listdir("/sys") if Path("/sys").exists() else []):
         return "nothing is enforced: a child sees /sys"
     Path(folder, "own", "new").touch()  # what must go on working
-    Path("/tmp/new").touch()  # noqa: S108  # its own
+    Path(places.TMP, "new").touch()
     return ""
 
 
