@@ -23,6 +23,7 @@ from sandboxd.detect.evidence import Evidence
 from sandboxd.runner.waiting import Unreadable, Wait, first_of, wait_of, why_not_here
 
 SEARCH_MAX_S: Final = 0.008  # of work; one look holds the daemon's loop up for little longer, and a busy machine blinds nobody
+_NAME_MAX: Final = 64
 _PROCESSES_MAX: Final = 256
 _THREADS_MAX: Final = 32
 _DESCRIPTORS_MAX: Final = 256
@@ -365,8 +366,10 @@ def _device(field: bytes) -> int:
 
 
 def _name(pid: int) -> str:
+    """What the program was started as; its main thread's name (comm) is what it pleases, and node's is `MainThread`."""
     try:
-        with open(f"/proc/{pid}/comm", "rb") as file:
-            return file.read(64).decode("utf-8", "replace").strip()
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            first = file.read(4096).partition(b"\0")[0].decode("utf-8", "replace")
     except OSError:
         return "?"
+    return first.rpartition("/")[2].removeprefix("-")[:_NAME_MAX] or "?"  # `-bash`: a login shell
