@@ -10,12 +10,16 @@ Whatever is not named here is stopped. The levels, each with the ways in which i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from sandboxd.policy.model import Isolation
 
 STRICT: Final = "strict"
 STANDARD: Final = "standard"
 IN_THE_UNIT: Final = "standard in the unit's mounts"
 LEVELS: Final = (STANDARD, IN_THE_UNIT, STRICT)
+ASKED: Final[Mapping[str, Isolation]] = {"none": "none", STANDARD: "standard", IN_THE_UNIT: "standard", STRICT: "strict"}
 
 _NOT_AN_ESCAPE = "no way out: what runs an interpreter runs any code"
 _KNOWING = "Landlock asks for opening, not for knowing: the unit hides homes, bubblewrap everything"

@@ -16,7 +16,12 @@ from tests.support.daemon import REPOSITORY, Daemon
 CANARY = "the-canary-that-no-task-may-see"
 DAEMON_CANARY = "the-secret-of-the-daemons-environment"
 MIB = 1024 * 1024
-MEMORY_BYTES, FILE_BYTES, TMP_BYTES, PROCESSES = 256 * MIB, 16 * MIB, 32 * MIB, 64
+MEMORY_BYTES, FILE_BYTES, TMP_BYTES, PROCESSES = (
+    768 * MIB,
+    16 * MIB,
+    32 * MIB,
+    64,
+)  # node 24 takes 600 MiB of address space to start
 FOLDER = ".aiwg/ops/adapters/hostile"
 RUNNER = f"{FOLDER}/runner.py"
 COMMANDS = {
@@ -56,6 +61,9 @@ ENV_NAMES = (
 )
 
 
+BWRAP = "/usr/bin/bwrap"
+
+
 class HostileDaemon(Daemon):
     """A daemon whose one adapter attacks. `mounts`: it sees the host as the unit would let it."""
 
@@ -93,7 +101,7 @@ class HostileDaemon(Daemon):
         for path in writable:
             mounts += ["--bind", str(path), str(path)]
         mounts += ["--perms", "0000", "--tmpfs", str(self.folder / "home")]
-        return ["/usr/bin/bwrap", "--die-with-parent", *mounts, *super().command()]
+        return [BWRAP, "--die-with-parent", *mounts, *super().command()]
 
     @property
     def pid(self) -> int:

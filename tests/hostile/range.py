@@ -20,7 +20,11 @@ from typing import Any
 import attrs
 
 import sandboxd
+from sandboxd.policy.model import Isolation
+from sandboxd.runner.isolation.levels import Kept, resolve
+from sandboxd.runner.isolation.selftest import probe_for
 from tests.hostile.hostile_daemon import (
+    BWRAP,
     CANARY,
     DAEMON_CANARY,
     ENV_NAMES,
@@ -244,9 +248,23 @@ def read_lines(output: str) -> list[dict[str, Any]]:
         raise AssertionError(f"the runner's output cannot be read: {output!r}") from None
 
 
+def _check_host(level: Isolation, *, mounts: bool) -> None:
+    kept = resolve(level, probe_for(level))
+    if not isinstance(kept, Kept) or kept.level != level:
+        raise NotKept(kept.reason if not isinstance(kept, Kept) else f"it is kept as `{kept.level}`")
+    if mounts:
+        try:
+            made = subprocess.run([BWRAP, "--ro-bind", "/", "/", "/bin/true"], check=False, capture_output=True, text=True)
+        except OSError as error:
+            raise NotKept(f"there is no {BWRAP}") from error
+        if made.returncode:
+            raise NotKept(f"bubblewrap cannot make the unit's mounts here: {made.stderr.strip()}")
+
+
 @contextmanager
-def open_range(folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
-    """A range with its daemon up, ended in order whatever happens."""
+def open_range(folder: Path, level: Isolation, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
+    """A range with its daemon up, ended in order whatever happens; `NotKept` where this host does not keep the level."""
+    _check_host(level, mounts=mounts)
     ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
     try:
         ground.start()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.hostile.attacks.craft import ATTACKS
 from tests.hostile.attacks.runner import ROOMS
-from tests.hostile.expected import ALLOWED, IN_THE_UNIT, LEVELS
+from tests.hostile.expected import ALLOWED, ASKED, IN_THE_UNIT, LEVELS
 from tests.hostile.range import Verdicts, open_range
 
 COLUMNS = ("none", *LEVELS)
@@ -36,7 +36,7 @@ def measured(folder: Path) -> dict[str, Verdicts]:
     for number, column in enumerate(COLUMNS):
         place = folder / str(number)
         place.mkdir()
-        with open_range(place, column.split()[0], mounts=column == IN_THE_UNIT) as ground:
+        with open_range(place, ASKED[column], mounts=column == IN_THE_UNIT) as ground:
             found[column] = ground.attack(list(ATTACKS))
     return found
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.hostile.attacks.craft import ATTACKS, BOMBS
 from tests.hostile.attacks.runner import ROOMS
-from tests.hostile.expected import ALLOWED, IN_THE_UNIT, LEVELS
+from tests.hostile.expected import ALLOWED, ASKED, IN_THE_UNIT, LEVELS
 from tests.hostile.range import NotKept, Range, Verdicts, open_range
 from tests.support.daemon import output_of, processes_with, state_of, wait_until
 
@@ -34,7 +34,7 @@ def level(request: pytest.FixtureRequest) -> str:
 def ground(level: str, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Range]:
     folder, has_mounts = tmp_path_factory.mktemp("range"), level == IN_THE_UNIT
     try:
-        with open_range(folder, level.split(maxsplit=1)[0], node=str(node), mounts=has_mounts) as ground:
+        with open_range(folder, ASKED[level], node=str(node), mounts=has_mounts) as ground:
             yield ground
     except NotKept as error:
         pytest.skip(f"NOT TESTED HERE: attacks at `{level}`: {error}")
