@@ -78,7 +78,7 @@ def one_huge_file(t: Targets) -> str | None:
 
 @bomb
 def memory(t: Targets) -> str | None:
-    """Twice what the policy allows, in one process, touched."""
+    """Twice what the policy allows, in one process."""
     try:
         block = bytearray(2 * t.memory_bytes)
     except MemoryError:
