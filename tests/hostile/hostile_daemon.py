@@ -18,11 +18,6 @@ DAEMON_CANARY = "the-secret-of-the-daemons-environment"
 MIB = 1024 * 1024
 MEMORY_BYTES = 2048 * MIB  # node 24 takes 600 MiB of address space to start, and as much again for each worker thread
 FILE_BYTES, TMP_BYTES, PROCESSES = 16 * MIB, 32 * MIB, 64
-    768 * MIB,
-    16 * MIB,
-    32 * MIB,
-    64,
-)  # node 24 takes 600 MiB of address space to start
 FOLDER = ".aiwg/ops/adapters/hostile"
 RUNNER = f"{FOLDER}/runner.py"
 COMMANDS = {
