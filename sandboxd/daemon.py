@@ -34,10 +34,6 @@ from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
 from sandboxd.http.card_keys import CardKeys
 from sandboxd.http.cards import Cards
 from sandboxd.http.doors import Doors
-from sandboxd.http.listeners import CannotListen, Listener
-from sandboxd.http.pace import Pace
-from sandboxd.http.server import serve
-from sandboxd.http.settings import DoorSettings
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
 from sandboxd.live.clock import SystemClock
@@ -63,6 +59,10 @@ from sandboxd.service.credentials import placed
 from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import BadHandover, Manager, take
 from sandboxd.service.notify import Notifier
+from sandboxd.serving.listeners import CannotListen, Listener
+from sandboxd.serving.pace import Pace
+from sandboxd.serving.server import serve
+from sandboxd.serving.settings import DoorSettings
 from sandboxd.store.base import STORE_NAME, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover

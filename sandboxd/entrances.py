@@ -19,10 +19,11 @@ from sandboxd.config import Config
 from sandboxd.config_push import SOCKET_NAME
 from sandboxd.courier.keeper import keep_child, keep_door
 from sandboxd.courier.link import Link
-from sandboxd.http.auth import Gate, peer_uid
-from sandboxd.http.listeners import MENDS, CannotListen, Listener, handed_tcp, handed_unix, tcp_listener, unix_listener
-from sandboxd.http.settings import DoorSettings
-from sandboxd.http.tls import tls_context
+from sandboxd.http.auth import Gate
+from sandboxd.serving.listeners import MENDS, CannotListen, Listener, handed_tcp, handed_unix, tcp_listener, unix_listener
+from sandboxd.serving.peer import peer_uid
+from sandboxd.serving.settings import DoorSettings
+from sandboxd.serving.tls import tls_context
 
 UNIX: Final = "unix"
 TCP: Final = "tcp"

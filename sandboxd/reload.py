@@ -18,9 +18,6 @@ from sandboxd import logs, metrics, packs
 from sandboxd.config import Config, parse_config, to_json
 from sandboxd.detect.load import Pack
 from sandboxd.errors import LoadError, Problem
-from sandboxd.http.listeners import Listener
-from sandboxd.http.pace import Pace
-from sandboxd.http.tls import tls_context
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
 from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import Token, load_tokens
@@ -29,6 +26,9 @@ from sandboxd.operations.host import Host
 from sandboxd.service.credentials import placed
 from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import Manager
+from sandboxd.serving.listeners import Listener
+from sandboxd.serving.pace import Pace
+from sandboxd.serving.tls import tls_context
 
 RELOADABLE: Final = (
     "programs.*",

@@ -21,8 +21,8 @@ from sandboxd.cli.settings import read_config
 from sandboxd.config import Config
 from sandboxd.errors import LoadError
 from sandboxd.http.token_book import FILE_NAME, NAME, Entry, add, entry_json, read_book, revoke
-from sandboxd.http.tokens import digest_of, new_token
 from sandboxd.operations.access import SCOPES, Grants, Scope
+from sandboxd.serving.bearer import digest_of, new_token
 
 config_option = click.option(
     "--config", "file", metavar="FILE", envvar="SANDBOXD_CONFIG", default="", help="Which config [SANDBOXD_CONFIG]."

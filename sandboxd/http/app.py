@@ -23,12 +23,13 @@ from sandboxd.a2a.versions import Version
 from sandboxd.errors import Refusal, VersionNotSupported
 from sandboxd.http import artifacts, audit, card_routes, compat, jsonrpc, ops, push, rest
 from sandboxd.http.answers import JSON, as_refusal, refusal_answer
-from sandboxd.http.auth import NOBODY, PEER
+from sandboxd.http.auth import NOBODY
 from sandboxd.http.doors import Doors, current_speech, read_json
 from sandboxd.http.edge import Edge
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, Speech, said_in
 from sandboxd.http.once import act_once
 from sandboxd.operations.host import Caller
+from sandboxd.serving.peer import PEER
 
 Handler = Callable[..., Awaitable[quart.Response]]
 Access = Literal["open", "known"]

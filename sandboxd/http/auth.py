@@ -18,7 +18,6 @@ import os
 import re
 import socket
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -26,34 +25,20 @@ import attrs
 import trio
 
 from sandboxd.errors import Forbidden, Unauthenticated
-from sandboxd.http.ancestry import judge, peer_credentials, peer_pidfd, read_stat
-from sandboxd.http.listeners import Door, Listener, is_loopback
 from sandboxd.http.token_book import Entry, TokenBook
-from sandboxd.http.tokens import Token, digest_of
+from sandboxd.http.tokens import Token
 from sandboxd.logs import logger
 from sandboxd.operations.access import EVERYTHING, NOTHING, Grants
+from sandboxd.serving.ancestry import judge, peer_credentials, peer_pidfd, read_stat
+from sandboxd.serving.bearer import digest_of
+from sandboxd.serving.listeners import Listener, is_loopback
+from sandboxd.serving.peer import Peer
 
 ANYONE: Final = "anyone"
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://" + _HOST.pattern)
 
 _log = logger(__name__)
-
-
-@attrs.frozen
-class Peer:
-    """The other end of a connection. `refusal`: why a Unix peer may not come in; empty: it may.
-
-    `certificate`: the common name in the client's certificate, which a CA of the config's has signed. `listener`: where it came
-    in by TCP.
-    """
-
-    door: Door
-    principal: str | None = None
-    refusal: str = ""
-    open_access: bool = False
-    certificate: str | None = None
-    listener: Listener | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -65,7 +50,6 @@ class Known:
 
 
 NOBODY: Final = Known(ANYONE, NOTHING)  # at a path that is open: whoever it is, nothing of a task is told there
-PEER: ContextVar[Peer] = ContextVar("PEER")
 
 
 class Headers(Protocol):
@@ -171,12 +155,6 @@ class Gate:
         if found is None:
             raise Unauthenticated("cannot tell who is asking: the token is not valid")
         return found
-
-
-def peer_uid(accepted: trio.socket.SocketType) -> int:
-    """The user of a Unix peer; of one that this user namespace does not know, the overflow id (user_namespaces(7))."""
-    with socket.socket(fileno=os.dup(accepted.fileno())) as sock:
-        return peer_credentials(sock).uid
 
 
 def _check_same_machine(headers: Headers) -> None:

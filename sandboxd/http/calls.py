@@ -15,7 +15,7 @@ import quart
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.model import CancelRequest, ListRequest, Reply, SendRequest
 from sandboxd.errors import ExtendedCardNotConfigured, UnsupportedOperation
-from sandboxd.http.auth import ANYONE, PEER
+from sandboxd.http.auth import ANYONE
 from sandboxd.http.cards import Asked
 from sandboxd.http.doors import Doors
 from sandboxd.operations import cancel as canceling
@@ -26,6 +26,7 @@ from sandboxd.operations import send as sending
 from sandboxd.operations import subscribe as subscribing
 from sandboxd.operations.host import Caller
 from sandboxd.operations.stream import Stream
+from sandboxd.serving.peer import PEER
 
 
 @attrs.frozen

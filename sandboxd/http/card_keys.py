@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from sandboxd.a2a.card_signing import COVERS, Signature, decode, encode, entry, jwk, payload, protected_header
 from sandboxd.a2a.jsontext import canonical_json
 from sandboxd.a2a.wire import parse_rfc3339, rfc3339
-from sandboxd.http.private_file import changing, make_private, read_private, unusable, write_private
-from sandboxd.http.watched import Watched
+from sandboxd.serving.private_file import changing, make_private, read_private, unusable, write_private
+from sandboxd.serving.watched import Watched
 
 FILE_NAME: Final = "card-keys.json"
 KEYS_MAX: Final = 2

@@ -16,10 +16,10 @@ from werkzeug.http import http_date
 from sandboxd.a2a import card
 from sandboxd.errors import MethodNotFound
 from sandboxd.http.answers import answer
-from sandboxd.http.auth import PEER
 from sandboxd.http.cards import Asked
 from sandboxd.http.doors import Doors
 from sandboxd.operations.host import Caller
+from sandboxd.serving.peer import PEER
 
 MAX_AGE_S: Final = 300
 SCHEMAS: Final = ("hitl-prompt-v1/envelope.schema.json", "hitl-prompt-v1/response.schema.json")

@@ -15,10 +15,10 @@ import attrs
 
 from sandboxd.a2a import card
 from sandboxd.a2a.card_signing import JWKS_PATH
-from sandboxd.http.auth import Peer
 from sandboxd.http.card_keys import CardKeys
-from sandboxd.http.listeners import Listener, is_loopback
 from sandboxd.operations.host import Host
+from sandboxd.serving.listeners import Listener, is_loopback
+from sandboxd.serving.peer import Peer
 from sandboxd.tasks.output import JSON, MEDIA_TYPES
 
 _NOWHERE: Final = "http://localhost"  # a host with a Unix socket alone has no URL; its clients write this one

@@ -18,11 +18,11 @@ from sandboxd.http.answers import A2A_JSON, JSON
 from sandboxd.http.auth import Gate
 from sandboxd.http.cards import Cards
 from sandboxd.http.manners import Speech, speech_of
-from sandboxd.http.pace import Pace
 from sandboxd.http.presence import Presence
-from sandboxd.http.settings import DoorSettings
 from sandboxd.operations.host import Host
 from sandboxd.operations.stream import Stream
+from sandboxd.serving.pace import Pace
+from sandboxd.serving.settings import DoorSettings
 
 Check = Callable[[], Awaitable[None]]
 _READ: Final = (JSON, A2A_JSON)

@@ -16,8 +16,9 @@ import attrs
 import trio
 
 from sandboxd.errors import Refusal, Unauthenticated
-from sandboxd.http.auth import Gate, Headers, Known, Peer
+from sandboxd.http.auth import Gate, Headers, Known
 from sandboxd.logs import logger
+from sandboxd.serving.peer import Peer
 
 LOOK_S: Final = 1.0
 

@@ -18,9 +18,9 @@ from typing import Any, Final
 import attrs
 
 from sandboxd.a2a.wire import rfc3339
-from sandboxd.http.private_file import changing, read_private, unusable, write_private
-from sandboxd.http.watched import Watched
 from sandboxd.operations.access import SCOPES, Grants
+from sandboxd.serving.private_file import changing, read_private, unusable, write_private
+from sandboxd.serving.watched import Watched
 
 FILE_NAME: Final = "tokens.json"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")

@@ -95,7 +95,9 @@ async def test_a_lost_reply_of_an_executor_that_tells_nothing_is_held_for_a_pers
             return found if found and found.approval.held and found.approval.moved else None
 
         found = await until(controller.records, held, "held")
-        assert (found.approval.status, found.approval.step) == ("conflict", "paused")
+        # "conflict" once a second try has met the refusal; the news that the task went on may come before that try.
+        assert found.approval.status in ("conflict", "delivery-failed")
+        assert found.approval.step == "paused"
         looks = executor.looks
         await trio.to_thread.run_sync(lambda: wait_until(lambda: executor.looks > looks + 3, what="further looks"))
         again = await controller.records.find("lab", envelope["prompt_id"])

@@ -14,9 +14,10 @@ import trio
 from quart_trio import QuartTrio
 
 from sandboxd.errors import Forbidden, Unauthenticated
-from sandboxd.http.auth import PEER, Gate, Peer
+from sandboxd.http.auth import Gate
 from sandboxd.http.tokens import Token
-from tests.http.door_server import served
+from sandboxd.serving.peer import PEER, Peer
+from tests.serving.door_server import served
 
 SECRET = "s" * 43
 TOKENS = (

@@ -13,7 +13,7 @@ from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.http.auth import Gate
 from sandboxd.http.edge import Edge
 from sandboxd.http.presence import Presence
-from tests.http.door_server import CALM, read_all, served
+from tests.serving.door_server import CALM, read_all, served
 
 LIMIT = 1000
 

@@ -12,8 +12,8 @@ from sandboxd.config import Config, Instance
 from sandboxd.config_doors import Listen, TcpAddress
 from sandboxd.config_push import Push
 from sandboxd.entrances import open_doors
-from sandboxd.http.listeners import CannotListen
-from sandboxd.http.settings import DoorSettings
+from sandboxd.serving.listeners import CannotListen
+from sandboxd.serving.settings import DoorSettings
 
 SETTINGS = DoorSettings()
 

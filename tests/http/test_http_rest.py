@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
-from tests.http.door_server import read_all
 from tests.http.tiny_host import message, tiny_host
+from tests.serving.door_server import read_all
 
 COMMAND = {
     "adapter": "sandbox-agent-runner",

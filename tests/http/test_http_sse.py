@@ -18,9 +18,9 @@ from sandboxd.errors import InvalidParams
 from sandboxd.http.sse import COMMENT, event_stream, frame, last_event_id
 from sandboxd.operations.stream import StreamEvent
 from sandboxd.store.base import StoreUnavailable
-from tests.http.door_server import QUICK, served
 from tests.http.test_http_rest import COMMAND
 from tests.http.tiny_host import message, rpc, tiny_host
+from tests.serving.door_server import QUICK, served
 
 
 @attrs.define

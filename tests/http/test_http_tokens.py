@@ -9,7 +9,8 @@ import stat
 import pytest
 
 from sandboxd.errors import LoadError
-from sandboxd.http.tokens import load_tokens, read_token
+from sandboxd.http.tokens import load_tokens
+from sandboxd.serving.bearer import read_token
 
 
 def test_a_missing_file_is_made_private(tmp_path):

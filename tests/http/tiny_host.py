@@ -15,18 +15,19 @@ from sandboxd.a2a.model import Message, Part
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
 from sandboxd.http.doors import Doors
-from sandboxd.http.settings import DoorSettings
-from sandboxd.http.tokens import load_tokens, read_token
+from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.questions import Accepted
 from sandboxd.live.recorder import Fate
 from sandboxd.operations.host import Host, Instance
+from sandboxd.serving.bearer import read_token
+from sandboxd.serving.settings import DoorSettings
 from sandboxd.store.base import Entry
 from sandboxd.store.feed import Feed
 from sandboxd.store.sqlite import open_store
 from sandboxd.tasks.events import Finished, Submitted
 from sandboxd.tasks.view import TaskView
-from tests.http.door_server import CALM, Served, served
+from tests.serving.door_server import CALM, Served, served
 from tests.store.story import Story
 
 

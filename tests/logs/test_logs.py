@@ -13,7 +13,7 @@ from sandboxd import logs
 def lines(act, **options):
     stream = io.StringIO()
     logs.configure(stream=stream, **options)
-    act(logs.logger("sandboxd.http.server"))
+    act(logs.logger("sandboxd.http.app"))
     return stream.getvalue().splitlines()
 
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from sandboxd.http.ancestry import ProcessLine, judge, peer_credentials, peer_pidfd, read_stat
+from sandboxd.serving.ancestry import ProcessLine, judge, peer_credentials, peer_pidfd, read_stat
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import trio.testing
 from quart_trio import QuartTrio
 
 from sandboxd import metrics
-from tests.http.door_server import QUICK, read_all, read_answer, served
+from tests.serving.door_server import QUICK, read_all, read_answer, served
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -1,7 +1,7 @@
 """Who is let in at the doors, how many at once, and how do the doors close?
 
 One accept loop a listener. A Unix peer is looked at once, when it connects (SO_PEERCRED), and what was found reaches every
-request of the connection through the context variable `auth.PEER`. `serve` ends in bounded time, whatever a client does:
+request of the connection through the context variable `peer.PEER`. `serve` ends in bounded time, whatever a client does:
 idle connections at once, running answers within `graceful_s`, the rest by closing their sockets.
 """
 
@@ -20,12 +20,12 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.utils import wrap_app
 
 from sandboxd import metrics
-from sandboxd.http.auth import PEER, Peer
-from sandboxd.http.connection import Connection, Stream
-from sandboxd.http.listeners import Listener
-from sandboxd.http.settings import DoorSettings
-from sandboxd.http.tls import shake_hands
 from sandboxd.logs import logger
+from sandboxd.serving.connection import Connection, Stream
+from sandboxd.serving.listeners import Listener
+from sandboxd.serving.peer import PEER, Peer
+from sandboxd.serving.settings import DoorSettings
+from sandboxd.serving.tls import shake_hands
 
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL: Final = b"HTTP/1.1 503 \r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

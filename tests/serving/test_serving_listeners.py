@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from sandboxd.http.listeners import CannotListen, is_loopback, tcp_listener, unix_listener
+from sandboxd.serving.listeners import CannotListen, is_loopback, tcp_listener, unix_listener
 
 
 def test_the_unix_socket_is_private_and_unlinked_at_exit(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import trio
 
 from sandboxd.config_doors import Tls
-from sandboxd.http.private_file import read_private, unusable, why
+from sandboxd.serving.private_file import read_private, unusable, why
 
 HANDSHAKE_S: Final = 10.0  # nginx: 60 s; a client that is slower than this holds a connection for nothing
 

@@ -26,8 +26,8 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
 from sandboxd import metrics
-from sandboxd.http.settings import DoorSettings
 from sandboxd.logs import logger
+from sandboxd.serving.settings import DoorSettings
 
 PIECE_BYTES: Final = 64 * 1024
 _INBOX_MESSAGES: Final = 4  # of at most 64 KiB each: the body waits in the kernel, not here

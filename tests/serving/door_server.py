@@ -14,10 +14,10 @@ import attrs
 import httpx
 import trio
 
-from sandboxd.http.auth import Peer
-from sandboxd.http.listeners import Listener, tcp_listener, unix_listener
-from sandboxd.http.server import serve
-from sandboxd.http.settings import DoorSettings
+from sandboxd.serving.listeners import Listener, tcp_listener, unix_listener
+from sandboxd.serving.peer import Peer
+from sandboxd.serving.server import serve
+from sandboxd.serving.settings import DoorSettings
 
 QUICK = DoorSettings(
     keep_alive_s=0.3, stall_s=0.5, graceful_s=0.3, linger_s=0.3, half_close_s=0.3, body_timeout_s=0.3, ping_s=0.1

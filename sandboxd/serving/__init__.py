@@ -1,0 +1,1 @@
+"""How is HTTP served at a socket, whoever serves it?"""
