@@ -95,6 +95,7 @@ COMPLETED = Shown("task-1", "completed", "exit 0")
         ((Sending(), Cancelled("no"), Missing(acts_once=True), TAKEN), "cancelled", "stop"),  # a straggler
         ((TAKEN, Cancelled("no"), Shown("task-1", "canceled")), "cancelled", None),
         ((TAKEN, Cancelled("no"), COMPLETED), "completed", None),
+        ((TAKEN, OPEN, OTHERS, Cancelled("no"), COMPLETED), "cancelled", None),
         ((TAKEN, OPEN, Cancelled("no")), "awaiting-approval", "close"),
         ((TAKEN, Vanished("unknown there")), "paused", None),
         ((TAKEN, Vanished("unknown there"), Resumed()), "running", "look"),
@@ -200,4 +201,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+TestHistories.settings = settings(max_examples=200, stateful_step_count=15, deadline=None)

@@ -96,6 +96,8 @@ def decide(mission: Mission, event: Event, now: datetime, *, tries_max: int = TR
     if mission.ended_at is not None and not isinstance(event, Shown | Failed):
         return mission
     after = _apply(mission, event, now, tries_max)
+    if after.cancel and after.has_task_ended and after.standing.state == "paused" and not after.questions:
+        after = attrs.evolve(after, end=End("cancelled", f"{after.cancel}; its task had completed, and its result is refused"))
     if after == mission:
         return mission
     if after.ended_at is None and after.standing.is_final:
