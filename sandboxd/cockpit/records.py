@@ -137,6 +137,14 @@ class Records:
         """The end of the audit."""
         return await self._database.read(lambda connection: audit.last(connection, limit))
 
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What one moment of the file says; for those who show it (`listing`)."""
+        return await self._database.read(work)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """One transaction of a room beside, then everybody looks again; for those who keep tables of their own."""
+        return await self._write(work)
+
     @property
     def changes(self) -> int:
         """Grows whenever something may have changed; for `wait_changed`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sandboxd.cockpit.channels.tables import CHANNELS
 from sandboxd.db.schema import Schema
 
 _FIRST: Final = """
@@ -84,4 +85,4 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST,))  # "CKPT"
+SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, CHANNELS))  # "CKPT"
