@@ -66,7 +66,7 @@ class Controller:
         self.records = records
         self._agents = agents
         self._judge = judge
-        self._clock = clock
+        self.clock = clock
         self._rules = rules
         self._questions_max = questions_max
         self._vault = Vault()
@@ -86,21 +86,30 @@ class Controller:
 
     # ── what channels bring ──
 
-    async def answer(self, record: Record, principal: Principal, channel: str, value: Mapping[str, Any]) -> Heard:
-        """Somebody answers; the last mark says what came of it."""
+    def agent(self, host: str) -> Agent | None:
+        """The client of that host; None: it is not configured."""
+        return self._agents.get(host)
+
+    async def answer(
+        self, record: Record, principal: Principal, channel: str, value: Mapping[str, Any], *, note: str = ""
+    ) -> Heard:
+        """Somebody answers; the last mark says what came of it. `note`: for the audit alone."""
         approval = record.approval
         if not approval.is_eligible(principal):  # nobody ever becomes eligible, so what they say is not even looked at
-            return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged="it was not looked at"))
+            return await self.records.hear(
+                record, Voted(principal, channel, _NOTHING, unjudged="it was not looked at", note=note)
+            )
         match await self._judged(record, value):
             case Unjudged(why=why):
-                return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged=why))
+                return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged=why, note=note))
             case Judged(problems=problems) if problems:
-                return await self.records.hear(record, Voted(principal, channel, _NOTHING, problems))
+                heard = await self.records.hear(record, Voted(principal, channel, _NOTHING, problems, note=note))
+                return attrs.evolve(heard, problems=problems)
         if approval.terms.payload_class != "secret":
-            return await self.records.hear(record, Voted(principal, channel, payload(value)))
+            return await self.records.hear(record, Voted(principal, channel, payload(value), note=note))
         async with self._secrets:
             said = self._vault.keep(record.number, value)
-            heard = await self.records.hear(record, Voted(principal, channel, said))
+            heard = await self.records.hear(record, Voted(principal, channel, said, note=note))
             after = heard.record.approval
             kept = {vote.payload.body for vote in after.votes} | {verdict.payload.body for verdict in after.verdicts}
             self._vault.forget(record.number, but=kept)
@@ -198,10 +207,10 @@ class Controller:
     async def _keep_times(self) -> None:
         while True:
             since, due = self.records.changes, await self.records.next_due()
-            left = LOOK_S if due is None else min((due - self._clock()).total_seconds(), LOOK_S)
+            left = LOOK_S if due is None else min((due - self.clock()).total_seconds(), LOOK_S)
             with trio.move_on_after(max(left, 0)):
                 await self.records.wait_changed(since)
-            if due is not None and self._clock() >= due:
+            if due is not None and self.clock() >= due:
                 await self.records.tick()
 
     async def _find_answers(self) -> None:

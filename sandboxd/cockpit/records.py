@@ -99,7 +99,7 @@ class Records:
 
     async def pass_by(self, place: Place, digest: str = "") -> None:
         """What was sighted at the task is over, but for what has that digest."""
-        await self._write(lambda connection: rows.pass_by(connection, place.host, place.task_id, digest, self._clock()))
+        await self._write(lambda connection: rows.pass_by(connection, place, digest, self._clock()))
 
     async def find(self, host: str, prompt_id: str) -> Record | None:
         """The question of that id on that host."""

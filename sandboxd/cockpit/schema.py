@@ -75,6 +75,12 @@ CREATE TABLE audit (
     previous TEXT NOT NULL,
     hash TEXT NOT NULL UNIQUE
 ) STRICT;
+CREATE TABLE audit_of_prompt (
+    prompt_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    number INTEGER NOT NULL REFERENCES audit,
+    PRIMARY KEY (prompt_id, host, number)
+) STRICT, WITHOUT ROWID;
 CREATE TRIGGER the_audit_is_never_changed BEFORE UPDATE ON audit
 BEGIN
     SELECT RAISE(ABORT, 'the audit is never changed');
