@@ -49,7 +49,12 @@ async def open_cockpit(config: CockpitConfig, *, look_every_s: float = LOOK_EVER
         judge = await stack.enter_async_context(open_judge())
         agents = {host.name: await stack.enter_async_context(open_agent(host)) for host in config.hosts}
         nursery = await stack.enter_async_context(trio.open_nursery())  # the controller, and a watch on each host
-        controller = Controller(records, agents, judge, now, rules=config.rules, questions_max=config.questions_max)
+        controller = Controller(
+            *(records, agents, judge, now),
+            rules=config.rules,
+            questions_max=config.questions_max,
+            mission_tries=config.mission_tries,
+        )
         await nursery.start(controller.run)
         for agent in agents.values():
             nursery.start_soon(lambda one: watch(controller, one, every_s=look_every_s), agent)

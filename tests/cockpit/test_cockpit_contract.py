@@ -207,12 +207,20 @@ async def test_tries_are_bounded_and_then_it_is_found_out_what_was_taken(tmp_pat
         assert found.approval.reason
 
 
-async def test_410_is_found_out_and_what_is_open_still_is_answered(tmp_path, executor, transport):
+async def test_410_for_a_question_that_is_open_still_is_for_a_person_who_may_send_it_on(tmp_path, executor, transport):
     asker = of_executor(executor, transport)
     executor.manners.refuses_with, executor.manners.refuses_times = 410, 1
     async with cockpit(tmp_path, asker.address, terms=QUICK) as controller:
         record = await asked(controller.records, "lab", asker.prompt_id)
         await answer(controller, record, ALICE, "cli", {"text": "y"})
+
+        async def held():
+            found = await controller.records.find("lab", asker.prompt_id)
+            return found if found and found.approval.held else None
+
+        found = await until(controller.records, held, "held")
+        assert (found.approval.status, found.approval.step) == ("conflict", "paused")
+        await controller.resume(found, ALICE, "cli")
         approval = await stands(controller.records, record, "closed")
 
     assert approval.status == "responded"

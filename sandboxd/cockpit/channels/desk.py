@@ -76,7 +76,7 @@ class Desk:
     async def _serve(self, webhook: Webhook) -> None:
         async with Poster(Targets(webhook.allow, "allow")) as poster:
             at = await self._records.read(lambda connection: rows.standing(connection, webhook.channel))
-            await self._records.write(lambda connection: rows.move(connection, webhook.channel, at))  # a new one begins here
+            await self._records.write(lambda connection, _: rows.move(connection, webhook.channel, at))  # a new one begins here
             while True:
                 since = self._records.changes
                 wait_s = LOOK_S if at.retry_at is None else (at.retry_at - self._clock()).total_seconds()
@@ -103,11 +103,11 @@ class Desk:
         return at
 
     async def _settle(self, webhook: Webhook, news: News, at: Standing, sent: Sent) -> Standing:
-        now, why = self._clock(), _why(sent)
+        why = _why(sent)
         if why and not sent.refused and at.tries + 1 < webhook.tries:
             wait_s = min(self._backoff_s * 2**at.tries, BACKOFF_MAX_S)
-            later = Standing(news.number - 1, at.tries + 1, now + timedelta(seconds=wait_s))
-            await self._records.write(lambda connection: rows.move(connection, webhook.channel, later))
+            later = Standing(news.number - 1, at.tries + 1, self._clock() + timedelta(seconds=wait_s))
+            await self._records.write(lambda connection, _: rows.move(connection, webhook.channel, later))
             return later
         outcome = "given-up" if why else "delivered"
         if why:
