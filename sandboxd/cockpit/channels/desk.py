@@ -113,7 +113,7 @@ class Desk:
         if why:
             _log.warning("Cannot tell a channel", channel=webhook.channel, news=news.number, why=why)
         await self._records.write(
-            lambda connection: rows.told(connection, webhook.channel, news, outcome=outcome, why=why, now=now)
+            lambda connection, now: rows.told(connection, webhook.channel, news, outcome=outcome, why=why, now=now)
         )
         return Standing(news.number)
 

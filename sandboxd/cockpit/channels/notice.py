@@ -58,7 +58,7 @@ def notice_of(webhook: Webhook, news: News, link: str | None) -> Notice:
             "link": link,
             "prompt": prompt_json(news.record, shows_question=webhook.shows_question),
         }
-    return Notice(f"news-{news.number}", dump_json(spelled))
+    return Notice(f"{webhook.name}-{news.number}", dump_json(spelled))  # two channels may have one receiver
 
 
 def prompt_json(record: Record, *, shows_question: bool) -> dict[str, Any]:
