@@ -139,6 +139,10 @@ class Records:
         """The end of the audit."""
         return await self._database.read(lambda connection: audit.last(connection, limit))
 
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What one moment of the file says; for those who show it (`listing`), and for the rooms beside, with their tables."""
+        return await self._database.read(work)
+
     @property
     def changes(self) -> int:
         """Grows whenever something may have changed; for `wait_changed`."""
@@ -159,10 +163,6 @@ class Records:
     async def close(self) -> None:
         """Finish what was begun."""
         await self._database.close()
-
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """For the rooms beside, which keep their own tables in this file: one moment of it."""
-        return await self._database.read(work)
 
     async def write(self, work: Callable[[sqlite3.Connection, datetime], T]) -> T:
         """For the rooms beside: one transaction, with the time read inside it; who waits for changes hears of it."""
