@@ -18,6 +18,7 @@ from sandboxd.hitl.envelope import plain_text
 _STATES: Final = {f"TASK_STATE_{state.name}": state for state in TaskState}
 CONFLICT: Final = -32010  # hitl-prompt/v1, Acceptance and rejection
 INVALID: Final = -32011
+_UNDELIVERED: Final = -32012  # it fits, and could not be typed; where the prompt is gone by then, the next try is told so
 _INTERNAL: Final = -32603
 _NO_TASK: Final = -32001
 _LEVELS_MAX: Final = 16
@@ -66,7 +67,7 @@ class Refused(Exception):
     @property
     def is_passing(self) -> bool:
         """Whether the same request may be taken another time."""
-        return self.code == _INTERNAL or self.status in (408, 425, 429) or self.status >= 500
+        return self.code in (_INTERNAL, _UNDELIVERED) or self.status in (408, 425, 429) or self.status >= 500
 
     @property
     def accepted_message_id(self) -> str | None:
