@@ -60,14 +60,14 @@ class Listen:
 
 def read_listen(table: Table, folder: Path, state_dir: Path) -> Listen:
     """The `[listen]` table."""
-    tcp = _read_tcp(table) if table.has("tcp") else None
+    tcp = read_tcp(table) if table.has("tcp") else None
     unix = read_path(table, "unix", folder) if table.has("unix") else None
     if unix is None and tcp is None:
         unix = state_dir / "sandboxd.sock"
     if unix is not None and (size := len(str(unix).encode())) > _UNIX_MAX_BYTES:
         table.problem("unix", f"the path has {size} bytes, and a unix socket's name has at most {_UNIX_MAX_BYTES}")
     unauthenticated = table.flag("unauthenticated", False) is True
-    tls = _read_tls(table.table("tls"), folder) if table.has("tls") else None
+    tls = read_tls(table.table("tls"), folder) if table.has("tls") else None
     if tls is not None and tcp is None:
         table.problem("tls", "is for `tcp`, which is not set")
     if tcp is not None and not tcp.is_loopback:
@@ -126,7 +126,8 @@ def resolve(table: Table, key: str, folder: Path, text: str) -> Path:
     return folder / text
 
 
-def _read_tls(table: Table, folder: Path) -> Tls:
+def read_tls(table: Table, folder: Path) -> Tls:
+    """A TLS table; whether the files can be used is found out when they are."""
     tls = Tls(
         cert=resolve_secret(table, "cert", folder, table.text("cert")),
         key=resolve_secret(table, "key", folder, table.text("key")),
@@ -136,7 +137,8 @@ def _read_tls(table: Table, folder: Path) -> Tls:
     return tls
 
 
-def _read_tcp(table: Table) -> TcpAddress | None:
+def read_tcp(table: Table) -> TcpAddress | None:
+    """The address under `tcp`."""
     text = table.text("tcp")
     found = re.fullmatch(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+|localhost)):(?P<port>[0-9]{1,5})", text)
     if found and int(found["port"]) <= 65_535:

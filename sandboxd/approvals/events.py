@@ -30,7 +30,8 @@ class Received:
 class Voted:
     """Somebody answered. `problems`: what a validator, ours and bounded, found wrong with the payload.
 
-    `unjudged`: why it could not be said whether the payload fits; empty: it could.
+    `unjudged`: why it could not be said whether the payload fits; empty: it could. `note`: what they wrote beside it, for the
+    audit alone.
     """
 
     principal: Principal
@@ -38,6 +39,7 @@ class Voted:
     payload: Payload
     problems: tuple[Problem, ...] = ()
     unjudged: str = ""
+    note: str = ""
 
 
 @attrs.frozen

@@ -38,7 +38,11 @@ class Links:
 
 @attrs.frozen
 class Entry:
-    """One thing that happened. `payload` None: none, or one that is not shown; `took_ms`: since the question came."""
+    """One thing that happened.
+
+    `note`: what somebody wrote beside it, for this record alone. `payload` None: none, or one that is not shown; `took_ms`:
+    since the question came.
+    """
 
     at: datetime
     host: str
@@ -50,6 +54,7 @@ class Entry:
     principal: str | None = None
     channel: str | None = None
     why: str = ""
+    note: str = ""
     rev: int | None = None
     took_ms: int | None = None
     payload_class: str | None = None
@@ -81,6 +86,7 @@ def spell(entry: Entry) -> str:
     fields = attrs.asdict(entry)
     fields["at"] = rfc3339(entry.at)
     fields["why"] = entry.why[:WHY_MAX_CHARS]
+    fields["note"] = entry.note[:WHY_MAX_CHARS]
     return canonical(fields).decode()
 
 
@@ -95,6 +101,8 @@ def append(connection: sqlite3.Connection, entry: Entry) -> int:
     number, previous = int(last[0]) + 1, str(last[1])
     body = spell(entry)
     connection.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (number, body, previous, link(number, body, previous)))
+    if entry.prompt_id is not None:
+        connection.execute("INSERT INTO audit_of_prompt VALUES (?, ?, ?)", (entry.prompt_id, entry.host, number))
     return number
 
 

@@ -17,7 +17,10 @@ import attrs
 
 from sandboxd import packs
 from sandboxd.cockpit.agent import HostAddress, Transport
+from sandboxd.cockpit.missions.mission import TRIES_MAX
+from sandboxd.cockpit.people import People, read_people
 from sandboxd.cockpit.rules import RuleBook, check_examples, load_rules
+from sandboxd.cockpit.web_config import Web, read_web
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.table import Table, parse_toml
 
@@ -33,6 +36,9 @@ class CockpitConfig:
     hosts: tuple[HostAddress, ...]
     rules: RuleBook = attrs.field(factory=RuleBook)
     questions_max: int = QUESTIONS_MAX
+    people: People = attrs.field(factory=People)
+    web: Web | None = None
+    mission_tries: int = TRIES_MAX
 
 
 def load_config(path: Path) -> CockpitConfig:
@@ -44,6 +50,9 @@ def load_config(path: Path) -> CockpitConfig:
     hosts = tuple(_read_host(table, folder) for table in top.tables("host"))
     rule_files = [folder / name for name in top.texts("rules")]
     questions_max = top.number("max-questions", QUESTIONS_MAX, most=10_000)
+    people = read_people(top.tables("person"), folder)
+    web = read_web(top.table("web"), folder) if top.has("web") else None
+    mission_tries = top.number("mission-tries", TRIES_MAX, most=100)
     top.close()
     if not hosts:
         top.problem("host", "is missing: name at least one `[[host]]`")
@@ -52,7 +61,7 @@ def load_config(path: Path) -> CockpitConfig:
         top.problem("host", f"the name `{name}` stands twice")
     if problems:
         raise LoadError(str(path), problems)
-    return CockpitConfig(state_dir, hosts, read_rules(rule_files), questions_max)
+    return CockpitConfig(state_dir, hosts, read_rules(rule_files), questions_max, people, web, mission_tries)
 
 
 def read_rules(paths: list[Path]) -> RuleBook:

@@ -23,7 +23,10 @@ from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.agent import Agent
 from sandboxd.cockpit.audit import Links
 from sandboxd.cockpit.calls import call
+from sandboxd.cockpit.context import CHANNEL, Known, resolve_context
 from sandboxd.cockpit.intake import Asks, AsksOtherwise, read_question
+from sandboxd.cockpit.missions.desk import Missions
+from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
@@ -44,9 +47,9 @@ _SELF: Final = Principal("cockpit:question-cap", "cockpit:question-cap", may_ans
 _log = logs.logger(__name__)
 
 
-def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope) -> Terms:
+def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope, starter: str | None = None) -> Terms:
     """On which terms a question is asked: the rules', and what is asked for in secret is never kept."""
-    terms = book.terms(host, envelope)
+    terms = book.terms(host, envelope, starter)
     return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
 
 
@@ -62,11 +65,13 @@ class Controller:
         *,
         rules: RuleBook,
         questions_max: int,
+        mission_tries: int = TRIES_MAX,
     ) -> None:
         self.records = records
+        self.missions = Missions(records, agents, clock, tries_max=mission_tries)
         self._agents = agents
         self._judge = judge
-        self._clock = clock
+        self.clock = clock
         self._rules = rules
         self._questions_max = questions_max
         self._vault = Vault()
@@ -82,25 +87,35 @@ class Controller:
             nursery.start_soon(self._keep_times)
             nursery.start_soon(self._make_calls)
             nursery.start_soon(self._find_answers)
+            await nursery.start(self.missions.run)
             task_status.started()
 
     # ── what channels bring ──
 
-    async def answer(self, record: Record, principal: Principal, channel: str, value: Mapping[str, Any]) -> Heard:
-        """Somebody answers; the last mark says what came of it."""
+    def agent(self, host: str) -> Agent | None:
+        """The client of that host; None: it is not configured."""
+        return self._agents.get(host)
+
+    async def answer(
+        self, record: Record, principal: Principal, channel: str, value: Mapping[str, Any], *, note: str = ""
+    ) -> Heard:
+        """Somebody answers; the last mark says what came of it. `note`: for the audit alone."""
         approval = record.approval
         if not approval.is_eligible(principal):  # nobody ever becomes eligible, so what they say is not even looked at
-            return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged="it was not looked at"))
+            return await self.records.hear(
+                record, Voted(principal, channel, _NOTHING, unjudged="it was not looked at", note=note)
+            )
         match await self._judged(record, value):
             case Unjudged(why=why):
-                return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged=why))
+                return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged=why, note=note))
             case Judged(problems=problems) if problems:
-                return await self.records.hear(record, Voted(principal, channel, _NOTHING, problems))
+                heard = await self.records.hear(record, Voted(principal, channel, _NOTHING, problems, note=note))
+                return attrs.evolve(heard, problems=problems)
         if approval.terms.payload_class != "secret":
-            return await self.records.hear(record, Voted(principal, channel, payload(value)))
+            return await self.records.hear(record, Voted(principal, channel, payload(value), note=note))
         async with self._secrets:
             said = self._vault.keep(record.number, value)
-            heard = await self.records.hear(record, Voted(principal, channel, said))
+            heard = await self.records.hear(record, Voted(principal, channel, said, note=note))
             after = heard.record.approval
             kept = {vote.payload.body for vote in after.votes} | {verdict.payload.body for verdict in after.verdicts}
             self._vault.forget(record.number, but=kept)
@@ -128,6 +143,7 @@ class Controller:
             others = [one for one in await self.records.of_task(agent.name, seen.task_id) if one.prompt_id != asked]
             if any(one.approval.phase != "delivering" for one in others):
                 await self._look_anew(agent, place, others)
+        await self.missions.saw(agent.name, seen)
         if seen.state.is_terminal:
             self._looks.pop(place, None)
 
@@ -177,10 +193,13 @@ class Controller:
         known = await self.records.find(place.host, envelope.prompt_id)
         if known is not None and known.approval.question.digest == asks.digest:
             return envelope.prompt_id
-        terms = terms_of(self._rules, place.host, envelope)
+        kept = await self.missions.of_place(place)
+        mission = kept.mission if kept else None
+        terms = terms_of(self._rules, place.host, envelope, mission.person if mission else None)
         question = Question(envelope.prompt_id, asks.digest, envelope.allowed_responders, envelope.deadline)
         event = Received(question, terms, secrets.token_hex(16))
-        heard = await self.records.receive(place, asks.raw, event, Links(sandbox=place.host))
+        links = Links(mission=mission.mission_id if mission else None, sandbox=place.host)
+        heard = await self.records.receive(place, asks.raw, event, links)
         if heard.asked > self._questions_max:
             why = f"the task has asked more than {self._questions_max} questions"
             await self.records.hear(heard.record, CancelAsked(_SELF, "cockpit", why))
@@ -198,17 +217,19 @@ class Controller:
     async def _keep_times(self) -> None:
         while True:
             since, due = self.records.changes, await self.records.next_due()
-            left = LOOK_S if due is None else min((due - self._clock()).total_seconds(), LOOK_S)
+            left = LOOK_S if due is None else min((due - self.clock()).total_seconds(), LOOK_S)
             with trio.move_on_after(max(left, 0)):
                 await self.records.wait_changed(since)
-            if due is not None and self._clock() >= due:
+            if due is not None and self.clock() >= due:
                 await self.records.tick()
 
     async def _find_answers(self) -> None:
-        """Each new question: a rule first, and people only when none answers it."""
+        """Each new question: what its mission knows first, then a rule, and people only when neither answers it."""
         while True:
             since = self.records.changes
             for record in await self.records.untold():
+                if await self._answer_from_context(record):
+                    continue
                 found = resolve(self._rules, record.place.host, record.envelope["prompt"], record.approval)
                 if isinstance(found, Resolved) and not record.approval.verdicts:  # once: what was refused is for people
                     heard = await self.answer(record, found.rule.principal, "policy", found.answer)
@@ -219,6 +240,20 @@ class Controller:
                     )
                 await self.records.tell_people(record)
             await self.records.wait_changed(since)
+
+    async def _answer_from_context(self, record: Record) -> bool:
+        kept = await self.missions.of_place(record.place)
+        if kept is None or record.approval.verdicts:  # once: what was refused is for people
+            return False
+        mission = kept.mission
+        found = resolve_context(mission.order.preseeds, mission.principal, record.envelope["prompt"], record.approval)
+        if not isinstance(found, Known):
+            return False
+        heard = await self.answer(record, found.principal, CHANNEL, found.preseed.answer)
+        if heard.decided.marks[-1].outcome == "decided":
+            return True
+        _log.warning("Cannot answer from a mission's context", mission=mission.mission_id, prompt=record.prompt_id)
+        return False
 
     async def _make_calls(self) -> None:
         """One call of a question at a time; the next one is made once the outcome of this one is on disk."""

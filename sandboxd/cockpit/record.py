@@ -11,6 +11,7 @@ from sandboxd.approvals.events import Decided
 from sandboxd.approvals.record import Approval
 from sandboxd.cockpit.audit import Links
 from sandboxd.cockpit.codec import Wire
+from sandboxd.errors import Problem
 
 
 @attrs.frozen
@@ -40,11 +41,15 @@ class Record:
 
 @attrs.frozen
 class Heard:
-    """An event is on disk, and what came of it. `asked`: how many questions its task has asked so far."""
+    """An event is on disk, and what came of it.
+
+    `asked`: how many questions its task has asked so far. `problems`: where an answer does not fit.
+    """
 
     record: Record
     decided: Decided
     asked: int = 0
+    problems: tuple[Problem, ...] = ()
 
 
 @attrs.frozen

@@ -37,28 +37,28 @@ _SAYS_SOMETHING: Final = ("counted", "decided")
 
 def find(connection: sqlite3.Connection, host: str, prompt_id: str) -> Record | None:
     """The question of that id on that host."""
-    return next(iter(_select(connection, "WHERE host = ? AND prompt_id = ?", host, prompt_id)), None)
+    return next(iter(select(connection, "WHERE host = ? AND prompt_id = ?", host, prompt_id)), None)
 
 
 def by_number(connection: sqlite3.Connection, number: int) -> Record:
     """The question of that number, which must be there."""
-    (record,) = _select(connection, "WHERE number = ?", number)
+    (record,) = select(connection, "WHERE number = ?", number)
     return record
 
 
 def unfinished(connection: sqlite3.Connection) -> Sequence[Record]:
     """Every question that is not closed, in the order in which they came."""
-    return _select(connection, "WHERE phase <> 'closed' ORDER BY number")
+    return select(connection, "WHERE phase <> 'closed' ORDER BY number")
 
 
 def of_task(connection: sqlite3.Connection, host: str, task_id: str) -> Sequence[Record]:
     """Every question of a task that is not closed."""
-    return _select(connection, "WHERE host = ? AND task_id = ? AND phase <> 'closed' ORDER BY number", host, task_id)
+    return select(connection, "WHERE host = ? AND task_id = ? AND phase <> 'closed' ORDER BY number", host, task_id)
 
 
 def due(connection: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Record]:
     """Questions for which it is time, the longest overdue first."""
-    return _select(connection, "WHERE wake_at_us <= ? ORDER BY wake_at_us LIMIT ?", to_us(now), limit)
+    return select(connection, "WHERE wake_at_us <= ? ORDER BY wake_at_us LIMIT ?", to_us(now), limit)
 
 
 def next_due(connection: sqlite3.Connection) -> int | None:
@@ -134,14 +134,18 @@ def tell(
 
 def untold(connection: sqlite3.Connection) -> Sequence[Record]:
     """Open questions for which neither a rule nor a person was looked for yet."""
-    return _select(connection, "WHERE phase = 'open' AND is_told = 0 ORDER BY number")
+    return select(connection, "WHERE phase = 'open' AND is_told = 0 ORDER BY number")
 
 
 def tell_people(connection: sqlite3.Connection, number: int, now: datetime) -> None:
     """People are asked, once, if it is still open."""
     told = connection.execute("UPDATE prompts SET is_told = 1 WHERE number = ? AND phase = 'open' AND is_told = 0", (number,))
     if told.rowcount:
-        _insert_news(connection, by_number(connection, number), now, "asked", "", "")
+        record = by_number(connection, number)
+        _insert_news(connection, record, now, "asked", "", "")
+        place, prompt_id = record.place, record.prompt_id
+        told_entry = Entry(now, place.host, prompt_id, place.task_id, place.context_id, "told", "asked", links=record.links)
+        audit.append(connection, told_entry)
 
 
 def news_after(connection: sqlite3.Connection, number: int, limit: int) -> Sequence[News]:
@@ -171,12 +175,15 @@ def sight(connection: sqlite3.Connection, place: Place, *, kind: str, digest: st
         audit.append(connection, seen)
 
 
-def pass_by(connection: sqlite3.Connection, host: str, task_id: str, digest: str, now: datetime) -> None:
+def pass_by(connection: sqlite3.Connection, place: Place, digest: str, now: datetime) -> None:
     """The task no longer asks what was sighted, but for what has that digest."""
-    connection.execute(
+    gone = connection.execute(
         "UPDATE sightings SET gone_at_us = ? WHERE host = ? AND task_id = ? AND digest <> ? AND gone_at_us IS NULL",
-        (to_us(now), host, task_id, digest),
-    )
+        (to_us(now), place.host, place.task_id, digest),
+    ).rowcount
+    if gone:
+        links = Links(sandbox=place.host)
+        audit.append(connection, Entry(now, place.host, None, place.task_id, place.context_id, "seen", "gone", links=links))
 
 
 def sightings(connection: sqlite3.Connection) -> Sequence[Sighting]:
@@ -236,6 +243,7 @@ def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
         why=mark.why,
         rev=approval.rev,
         took_ms=None if isinstance(event, Received) else int((now - approval.received_at).total_seconds() * 1000),
+        note=getattr(event, "note", ""),
         payload_class=approval.terms.payload_class if isinstance(event, Voted) else None,
         payload=payload,
         links=record.links,
@@ -247,7 +255,8 @@ def _wake_us(approval: Approval) -> int | None:
     return None if wake is None else to_us(wake)
 
 
-def _select(connection: sqlite3.Connection, which: str, *values: str | int) -> Sequence[Record]:
+def select(connection: sqlite3.Connection, which: str, *values: str | int | None) -> Sequence[Record]:
+    """The questions that the end of a statement, `WHERE …`, picks; it is ours, never somebody's words."""
     return [_record(row) for row in connection.execute(_RECORDS + which, values)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sandboxd.cockpit.missions.tables import MISSIONS
 from sandboxd.db.schema import Schema
 
 _FIRST: Final = """
@@ -74,6 +75,12 @@ CREATE TABLE audit (
     previous TEXT NOT NULL,
     hash TEXT NOT NULL UNIQUE
 ) STRICT;
+CREATE TABLE audit_of_prompt (
+    prompt_id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    number INTEGER NOT NULL REFERENCES audit,
+    PRIMARY KEY (prompt_id, host, number)
+) STRICT, WITHOUT ROWID;
 CREATE TRIGGER the_audit_is_never_changed BEFORE UPDATE ON audit
 BEGIN
     SELECT RAISE(ABORT, 'the audit is never changed');
@@ -84,4 +91,4 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST,))  # "CKPT"
+SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS))  # "CKPT"

@@ -23,9 +23,11 @@ from sandboxd.cockpit.controller import Controller
 from sandboxd.cockpit.ledger import STORE_NAME
 from sandboxd.cockpit.records import open_records
 from sandboxd.cockpit.watch import LOOK_EVERY_S, watch
+from sandboxd.cockpit.web.serve import open_web
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.errors import LoadError
 from sandboxd.schemas.judge import open_judge
+from sandboxd.serving.listeners import CannotListen
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -47,7 +49,12 @@ async def open_cockpit(config: CockpitConfig, *, look_every_s: float = LOOK_EVER
         judge = await stack.enter_async_context(open_judge())
         agents = {host.name: await stack.enter_async_context(open_agent(host)) for host in config.hosts}
         nursery = await stack.enter_async_context(trio.open_nursery())  # the controller, and a watch on each host
-        controller = Controller(records, agents, judge, now, rules=config.rules, questions_max=config.questions_max)
+        controller = Controller(
+            *(records, agents, judge, now),
+            rules=config.rules,
+            questions_max=config.questions_max,
+            mission_tries=config.mission_tries,
+        )
         await nursery.start(controller.run)
         for agent in agents.values():
             nursery.start_soon(lambda one: watch(controller, one, every_s=look_every_s), agent)
@@ -65,7 +72,7 @@ def main(path: Path) -> int:
         trio.run(_serve, load_config(path))
     except* LoadError as group:
         code = _failed(group, EXIT_CONFIG)
-    except* DatabaseUnavailable as group:
+    except* (DatabaseUnavailable, CannotListen) as group:
         code = _failed(group, EXIT_FAILED)
     return code
 
@@ -74,14 +81,14 @@ def _failed(group: BaseExceptionGroup[Exception], code: int) -> int:
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
-    why = f"cannot keep the cockpit's record: {found}" if code == EXIT_FAILED else str(found)
+    why = f"cannot keep the cockpit's record: {found}" if isinstance(found, DatabaseUnavailable) else str(found)
     sys.stderr.write(f"error: {why}\n")  # not the log: that is for what happens while it runs
     return code
 
 
 async def _serve(config: CockpitConfig) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with open_cockpit(config):
+        async with open_cockpit(config) as controller, open_web(config, controller):
             _log.info("the cockpit runs", hosts=",".join(host.name for host in config.hosts))
             async for _ in signals:
                 break

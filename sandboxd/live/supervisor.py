@@ -251,7 +251,7 @@ class Supervisor:
         witness, detector = None, None
         if is_asking:
             if process.terminal_fd is not None and self._asks_kernel:
-                witness = Witness(process.terminal_fd, process.pid)
+                witness = Witness(process.terminal_fd, process.pid, process.strays)
             detector = Detector(rules_for(plan, self._packs), witnessed=witness is not None and witness.knows_readers)
         run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s, witness=witness)
         self._runs[task_id] = run

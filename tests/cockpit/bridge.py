@@ -1,4 +1,4 @@
-"""A cockpit's controller in this process, its hosts over real HTTP."""
+"""A cockpit in this process, its hosts and its people over real HTTP."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
+import httpx
 import trio
 
 from sandboxd.approvals.record import Approval, Terms
@@ -14,10 +16,15 @@ from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.agent import HostAddress
 from sandboxd.cockpit.config import CockpitConfig
 from sandboxd.cockpit.controller import Controller
+from sandboxd.cockpit.people import People, Person
 from sandboxd.cockpit.record import Heard, Record
 from sandboxd.cockpit.records import Records
 from sandboxd.cockpit.rules import RuleBook
 from sandboxd.cockpit.serve import open_cockpit
+from sandboxd.cockpit.web.serve import open_web
+from sandboxd.cockpit.web_config import Web as WebConfig
+from sandboxd.config_doors import TcpAddress
+from sandboxd.serving.bearer import digest_of
 
 WAIT_S = 30.0
 
@@ -69,3 +76,44 @@ async def answer(controller: Controller, record: Record, who: Principal, channel
 
 def somebody(name: str = "alice", *, may_answer: bool = True) -> Principal:
     return Principal(f"token:{name}", name, may_answer)
+
+
+def person(name: str, token: str | None = None, **more: Any) -> Person:
+    """Somebody whose token is their name, over and over, or this one."""
+    return Person(name, digest=digest_of(token or token_of(name)), **more)
+
+
+def token_of(name: str) -> str:
+    return (name * 40)[:40]
+
+
+@attrs.frozen
+class Web:
+    """A cockpit that serves people: its controller, and where it is."""
+
+    controller: Controller
+    url: str
+    unix: Path
+
+    @asynccontextmanager
+    async def client(self, name: str | None = None, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+        """A program of that person's, which brings their token."""
+        bearer = {"Authorization": f"Bearer {token_of(name)}"} if name else {}
+        async with httpx.AsyncClient(base_url=self.url, headers=bearer | headers, timeout=WAIT_S, trust_env=False) as client:
+            yield client
+
+    @asynccontextmanager
+    async def browser(self) -> AsyncIterator[httpx.AsyncClient]:
+        """A client that says where its requests come from, as the page's do."""
+        async with self.client(None, Origin=self.url, **{"Sec-Fetch-Site": "same-origin"}) as client:
+            yield client
+
+
+@asynccontextmanager
+async def web(folder: Path, *hosts: HostAddress, people: tuple[Person, ...], **options: Any) -> AsyncIterator[Web]:
+    """A cockpit that runs, watches these hosts and serves these people."""
+    rules = options.pop("rules", None) or RuleBook(options.pop("terms", None) or Terms(payload_class="public"))
+    doors = {"tcp": TcpAddress("127.0.0.1", 0), "unix": folder / "cockpit.sock", **options.pop("doors", {})}
+    config = CockpitConfig(folder, hosts, rules, people=People(people), web=WebConfig(**doors), **options)
+    async with open_cockpit(config, look_every_s=0.1) as controller, open_web(config, controller) as listeners:
+        yield Web(controller, listeners[-1].url, folder / "cockpit.sock")

@@ -1,0 +1,1 @@
+"""How do people, and their programs, reach the cockpit?"""

@@ -1,0 +1,91 @@
+"""What is true of every request's body and every answer's end, whoever serves it?
+
+It counts the bytes of the body (Quart does not in every version), can end a request from outside, and shields an answer's last
+piece: quart-trio cancels the request the moment hypercorn says that it is over, which is while that piece is being sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import trio
+
+from sandboxd.errors import InvalidRequest, Refusal, TooLarge
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Any, Any], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+
+class Exchange:
+    """One request and its answer; what an application's own edge adds stands in its subclass."""
+
+    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send, max_body_bytes: int) -> None:
+        self.handling = trio.CancelScope()
+        self.refusal: Refusal | None = None  # what ends it, if it has not been answered
+        self.has_answered = False
+        self.scope = scope
+        self._receive = receive
+        self._send = send
+        self._max_body_bytes = max_body_bytes
+        self._body_bytes = 0
+
+    def flaw(self) -> Refusal | None:
+        """Why it is refused by its headers alone."""
+        headers = self.scope["headers"]
+        # Somebody before us may see another end of the body than we do (request smuggling, RFC 9112 §6.1).
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+            return InvalidRequest("cannot read the body: both Transfer-Encoding and Content-Length say how long it is")
+        # h11 has checked that it is a number.
+        if any(name == b"content-length" and int(value) > self._max_body_bytes for name, value in headers):
+            return self.too_large()
+        return None
+
+    async def receive(self) -> Message:
+        """The next piece of the request; over the limit, the handler is cancelled (it has not seen a whole body)."""
+        message = await self._receive()
+        self._body_bytes += len(message.get("body", b""))
+        if self._body_bytes > self._max_body_bytes:
+            self.end(self.too_large())
+            await trio.lowlevel.checkpoint()
+        return message
+
+    def end(self, refusal: Refusal) -> None:
+        """Stop serving it. An answer that has begun breaks off, so that nobody takes it for whole."""
+        self.refusal = refusal
+        self.handling.cancel()
+
+    async def send(self, message: Message) -> None:
+        """The next piece of the answer."""
+        if message["type"] == "http.response.start":
+            self.has_answered = True
+            message["headers"] = [*message["headers"], *self.more_headers()]
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            with trio.CancelScope(shield=True):  # bounded: a connection's `stall_s`
+                await self._send(message)
+        else:
+            await self._send(message)
+
+    def more_headers(self) -> list[Header]:
+        """What every answer says."""
+        return []
+
+    def too_large(self) -> TooLarge:
+        """The refusal of a body over the limit."""
+        limit = self._max_body_bytes
+        facts = {"max_bytes": limit, "bound": "max_body"}
+        return TooLarge(f"cannot read the body: it is larger than {limit} bytes", facts=facts)
+
+    async def say(self, status: int, media_type: str, body: bytes, *more: Header) -> None:
+        """Answer without the application, and end the connection: the rest of the request is not read."""
+        headers = [
+            (b"content-type", media_type.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+            *more,
+        ]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})

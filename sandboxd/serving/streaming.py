@@ -1,0 +1,86 @@
+"""How does news flow to a client that listens, at the client's own pace?
+
+Server-sent events. The source runs in a task of its own and hands over one frame at a time, so a slow reader holds up nobody
+but its own stream. A comment goes out after every `ping_s` of silence; the stream ends with its source, when the doors close,
+and when the reader would no longer be let in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Final
+
+import quart
+import trio
+from quart.wrappers.response import ResponseBody
+
+from sandboxd.a2a.jsontext import dump_json
+
+COMMENT: Final = b": still here\n\n"
+
+Tell = Callable[[bytes], Awaitable[None]]
+Source = Callable[[Tell], Awaitable[None]]
+
+
+def event(value: Any, *, number: int | None = None, name: str | None = None) -> bytes:
+    """One event; `dump_json` leaves no line end in it."""
+    head = (f"event: {name}\n" if name else "") + (f"id: {number}\n" if number is not None else "")
+    return head.encode() + b"data: " + dump_json(value) + b"\n\n"
+
+
+def stream_answer(
+    source: Source, *, closing: trio.Event, ping_s: float, is_still_in: Callable[[], bool] = lambda: True
+) -> quart.Response:
+    """The answer that streams what `source` tells."""
+    made = quart.Response(_Body(source, closing, ping_s, is_still_in), 200, content_type="text/event-stream")
+    made.headers["Cache-Control"] = "no-store"
+    made.headers["X-Accel-Buffering"] = "no"  # nginx would hold frames back
+    made.timeout = None  # Quart cuts every answer after 60 s otherwise
+    return made
+
+
+class _Body(ResponseBody):
+    def __init__(self, source: Source, closing: trio.Event, ping_s: float, is_still_in: Callable[[], bool]) -> None:
+        self._source = source
+        self._closing = closing
+        self._ping_s = ping_s
+        self._is_still_in = is_still_in
+        self._stack = AsyncExitStack()
+        self._put, self._frames = trio.open_memory_channel[bytes](0)
+
+    async def __aenter__(self) -> AsyncIterator[bytes]:
+        nursery = await self._stack.enter_async_context(trio.open_nursery())  # the source
+        self._stack.callback(nursery.cancel_scope.cancel)
+        nursery.start_soon(self._run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._is_still_in():
+            raise StopAsyncIteration
+        piece = COMMENT
+        with trio.move_on_after(self._ping_s):
+            try:
+                piece = await self._frames.receive()
+            except trio.EndOfChannel:
+                raise StopAsyncIteration from None
+        return piece
+
+    async def _run(self) -> None:
+        async with self._put, trio.open_nursery() as nursery:  # closing the channel ends the body
+            nursery.start_soon(self._end_when_closing, nursery)
+            await self._source(self._put.send)
+            nursery.cancel_scope.cancel()
+
+    async def _end_when_closing(self, nursery: trio.Nursery) -> None:
+        await self._closing.wait()
+        nursery.cancel_scope.cancel()
