@@ -136,6 +136,8 @@ def _open(path: Path, schema: Schema) -> _Opened:
             if is_damage(error):
                 raise DatabaseUnavailable(f"it is damaged: {why(error)}\n  {place.RESTORE}") from error
             raise DatabaseUnavailable(why(error)) from error
+        except UnicodeDecodeError as error:  # in place of SQLite's word, which quotes the damaged schema
+            raise DatabaseUnavailable(f"it is damaged: its schema is no text\n  {place.RESTORE}") from error
         except OSError as error:
             raise DatabaseUnavailable(f"{error.strerror}: `{path}`") from error
         undo.pop_all()
