@@ -8,7 +8,6 @@ store closed.
 from __future__ import annotations
 
 import faulthandler
-import gc
 import os
 import signal
 import sys
@@ -29,6 +28,7 @@ from sandboxd.courier.link import Link
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.entrances import couriers, open_doors
 from sandboxd.errors import LoadError, Problem
+from sandboxd.garbage import spare_what_stays
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
 from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
@@ -242,7 +242,7 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _warn_of_isolation(host)
-                _spare_what_stays()
+                spare_what_stays()
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),
@@ -278,13 +278,6 @@ def _warn_of_isolation(host: Host) -> None:
                 _log.warning("runs WITHOUT ISOLATION, with all rights of this user", instance=instance.id, adapter=adapter)
             elif level not in LEVELS:
                 _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
-
-
-def _spare_what_stays() -> None:
-    """What a start leaves lives as long as the daemon: to look through it for garbage held everybody up for 155 ms a time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 10)  # new objects; 700 is the default, and cost 2 % of a busy daemon's time
 
 
 def _state(host: Host) -> str:
