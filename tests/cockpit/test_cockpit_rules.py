@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import uuid
@@ -305,12 +306,16 @@ async def test_an_answer_of_a_rule_that_the_asker_refuses_is_for_people(tmp_path
 
 def test_the_documentation_s_files_load(tmp_path, repository):
     blocks = (repository / "docs" / "cockpit.md").read_text().split("```toml\n")[1:]
-    config_text, rules_text = (block.split("```")[0] for block in blocks)
-    for name, text in (("cockpit.toml", config_text), ("rules.toml", rules_text), ("lab.token", "a-token")):
+    hosts, people, rules = (block.split("```")[0] for block in blocks)
+    files = {"cockpit.toml": hosts + people, "rules.toml": rules, "lab.token": "a-token", "proxy.secret": "p" * 40}
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
 
-    assert [host.name for host in load_config(tmp_path / "cockpit.toml").hosts] == ["lab", "robot"]
+    read = load_config(tmp_path / "cockpit.toml")
+    assert [host.name for host in read.hosts] == ["lab", "robot"]
+    assert [person.may_answer for person in read.people.everybody] == [True, False]
+    assert stat.S_IMODE((tmp_path / "alice.token").stat().st_mode) == 0o600
 
 
 def test_nothing_narrows_what_no_rule_narrows():
