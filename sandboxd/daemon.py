@@ -50,7 +50,8 @@ from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Policy
 from sandboxd.reload import Reloader, card_limits, tokens_of
 from sandboxd.runner import linux
-from sandboxd.runner.client import SpawnerUnavailable, open_spawner
+from sandboxd.runner.birth import SpawnerUnavailable
+from sandboxd.runner.client import open_spawner
 from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.evaluate import misuse
 from sandboxd.schemas.judge import open_judge

@@ -123,12 +123,15 @@ class Daemon:
         """Send a dead letter once more; whether it got through, and why not."""
         return self._ask(f"send dead letter {number} again", "POST", f"/push/dead/{number}/retry", of_host=True)
 
-    def artifact(self, task_id: str, artifact_id: str) -> Iterator[bytes]:
-        """The artifact's kept bytes, piece by piece."""
+    def artifact(self, task_id: str, artifact_id: str, *, start: int = 0) -> Iterator[bytes]:
+        """The artifact's kept bytes from that one on, piece by piece; none where there are no more."""
         what = f"read artifact `{artifact_id}` of task `{task_id}`"
         path = f"/tasks/{_segment(task_id)}/artifacts/{_segment(artifact_id)}"
-        with self._reaching(what), self._http.stream("GET", self._prefix + path, headers={"Accept": "*/*"}) as response:
-            if response.status_code != httpx.codes.OK:
+        headers = {"Accept": "*/*"} | ({"Range": f"bytes={start}-"} if start else {})
+        with self._reaching(what), self._http.stream("GET", self._prefix + path, headers=headers) as response:
+            if start and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return
+            if response.status_code != (httpx.codes.PARTIAL_CONTENT if start else httpx.codes.OK):
                 raise _failure(what, response.status_code, response.read())
             yield from response.iter_bytes()
 

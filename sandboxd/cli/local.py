@@ -34,7 +34,7 @@ from sandboxd.operations.subscribe import subscribe
 from sandboxd.policy.adapter import AdapterCommand, parse_adapter_command
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Decision, Policy
-from sandboxd.runner.client import SpawnerUnavailable
+from sandboxd.runner.birth import SpawnerUnavailable
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.store.base import StoreUnavailable
 

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "tasks": "List tasks, show one, read its output, cancel it.",
     "prompts": "Show the questions that wait for an answer.",
     "answer": "Answer a question.",
+    "attach": "Look at a task's terminal, live; Ctrl-C leaves.",
     "check": "Check config, policies, packs, or one request.",
     "doctor": "Say what this host can promise about tasks, and what it cannot.",
     "conformance": "Drive any executor through the specs' scenarios.",

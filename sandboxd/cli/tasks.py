@@ -14,8 +14,9 @@ from sandboxd.cli.client import Daemon
 from sandboxd.cli.connect import Reach, daemon_options
 from sandboxd.cli.console import STATE_STYLES, Console, ago, left
 from sandboxd.cli.exits import Exit, Failure
-from sandboxd.cli.facts import ArtifactFacts, TaskFacts, artifact_bytes, artifact_facts, task_facts, wire_state
+from sandboxd.cli.facts import ArtifactFacts, TaskFacts, task_facts, wire_state
 from sandboxd.cli.find import find_task
+from sandboxd.cli.follow import follow, say_status
 from sandboxd.cli.groups import Group
 from sandboxd.cli.options import json_option
 from sandboxd.cli.output import OutputPrinter, TextStreams
@@ -109,28 +110,28 @@ def described(task: TaskFacts, now: datetime) -> list[tuple[str, str]]:
 
 @tasks.command()
 @click.argument("task_id", metavar="ID", shell_complete=complete.task_ids)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the task ends.")
+@click.option("-f", "--follow", "is_followed", is_flag=True, help="Go on until the task ends.")
 @click.option("--artifact", metavar="NAME", help="Only this one: terminal, stdout, stderr or echo.")
 @click.option("--raw", is_flag=True, help="The exact bytes; never to a terminal.")
 @json_option
 @daemon_options
-def logs(*, task_id: str, follow: bool, artifact: str | None, raw: bool, as_json: bool, reach: Reach) -> None:
+def logs(*, task_id: str, is_followed: bool, artifact: str | None, raw: bool, as_json: bool, reach: Reach) -> None:
     """Print what a task printed. What it wrote to its stderr goes to stderr.
 
     Control characters are shown as symbols. With --json: one object a line, with the sequence number.
     """
     console = Console.of_process()
-    if raw and (as_json or follow):
+    if raw and (as_json or is_followed):
         raise click.UsageError("--raw is for finished pieces: neither with --json nor with --follow")
     if raw and console.wide:
         hint = "send it to a file or a pipe"
         raise Failure("cannot print raw bytes: stdout is a terminal, which they could steer", Exit.USAGE, hint=hint)
     with reach.daemon() as daemon:
         task = find_task(daemon, task_id, to="print the logs of")
-        if artifact and not follow and artifact not in {it.artifact_id for it in task.artifacts}:
+        if artifact and not is_followed and artifact not in {it.artifact_id for it in task.artifacts}:
             names = ", ".join(it.artifact_id for it in task.artifacts) or "none yet"
             raise Failure(f"cannot print `{artifact}`: the task has no such artifact", Exit.NOT_FOUND, hint=f"it has: {names}")
-        if follow:
+        if is_followed:
             _follow(daemon, console, task, artifact, as_json=as_json)
             return
         for it in task.artifacts:
@@ -177,37 +178,26 @@ def _print_whole(
 
 def _follow(daemon: Daemon, console: Console, task: TaskFacts, only: str | None, *, as_json: bool) -> None:
     printer, texts = OutputPrinter(console), TextStreams()
-    for news in daemon.follow(task.id, after=1):
-        update = news.item.get("artifactUpdate")
-        if not isinstance(update, Mapping):
-            status = news.item.get("statusUpdate") or news.item.get("task") or {}
-            printer.to_line_start()
-            _say_status(console, task_facts({"id": task.id, **status}), news.seq, as_json=as_json)
-            continue
-        piece = update.get("artifact") or {}
-        artifact = artifact_facts(piece)
-        if only not in (None, artifact.artifact_id):
-            continue
+
+    def on_output(name: str, data: bytes, cut: int, seq: int | None) -> None:
+        if only not in (None, name):
+            return
         if as_json:
-            _log_line(console, task.id, artifact.artifact_id, texts.feed(artifact.artifact_id, artifact_bytes(piece)), news.seq)
-            continue
-        if artifact.cut:
-            printer.say_cut(artifact.artifact_id, artifact.cut)
-        printer.write(artifact.artifact_id, artifact_bytes(piece))
+            _log_line(console, task.id, name, texts.feed(name, data), seq)
+            return
+        if cut:
+            printer.say_cut(name, cut)
+        printer.write(name, data)
+
+    def on_status(now: TaskFacts, seq: int | None) -> None:
+        printer.to_line_start()
+        if as_json:
+            console.object({**now.as_json(), "schema": "sandboxd.status/1", "seq": seq})
+        else:
+            say_status(console, now)
+
+    follow(daemon, task, on_output=on_output, on_status=on_status)
     printer.finish()
-
-
-def _say_status(console: Console, task: TaskFacts, seq: int | None, *, as_json: bool) -> None:
-    if as_json:
-        console.object({**task.as_json(), "schema": "sandboxd.status/1", "seq": seq})
-    elif task.question is not None:
-        console.talk(
-            f"── asks: {task.question.text}  (sandboxd answer {task.question.prompt_id[:8]} --text TEXT)", style="yellow"
-        )
-    elif task.has_ended:
-        console.talk(
-            f"── {task.state}: {task.summary}" if task.summary else f"── {task.state}", style=STATE_STYLES.get(task.state, "")
-        )
 
 
 def _log_line(console: Console, task_id: str, name: str, text: str, seq: int | None) -> None:

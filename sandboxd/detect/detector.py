@@ -11,7 +11,6 @@ is no new question; the same words in another row are.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -102,8 +101,8 @@ class Detector:
         self._raised: _Raised | None = None
         self._answered: View | None = None
         self._answered_text = ""
-        self._answers: deque[str] = deque(maxlen=_REMEMBERED)
-        self._left: deque[tuple[int, str]] = deque(maxlen=_REMEMBERED)  # questions that went away unanswered
+        self._answers: tuple[str, ...] = ()  # the last few, as of those below
+        self._left: tuple[tuple[int, str], ...] = ()  # questions that went away unanswered
         self._was_secret = False
         self._typed_to: Prompt | None = None  # what the last answer was for
         self._again: Prompt | None = None  # a question whose answer was discarded, and that stands nowhere any more
@@ -130,7 +129,7 @@ class Detector:
         self._answered = view
         raised = self._raised
         self._answered_text = raised.prompt.text if raised is not None else view.line.rstrip() or view.above
-        self._answers.append(shape.without_numbers(self._answered_text))
+        self._answers = (*self._answers, shape.without_numbers(self._answered_text))[-_REMEMBERED:]
         self._again, self._typed_to = None, None if raised is None else raised.prompt
         if raised is not None:
             self._was_secret = raised.prompt.form.kind == "secret"
@@ -277,6 +276,6 @@ class Detector:
 
     def _withdraw(self, raised: _Raised, now: float) -> Withdrawn:
         self._raised = None
-        self._left.append((raised.row, raised.prompt.text))
+        self._left = (*self._left, (raised.row, raised.prompt.text))[-_REMEMBERED:]
         self._deadline = max(now, self._last_output_s + self._first_settle_s)  # the next question may stand there already
         return Withdrawn(raised.prompt.text, raised.prompt.rule)

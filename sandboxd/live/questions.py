@@ -7,7 +7,7 @@ project: an answer is *claimed, then typed, with no checkpoint between* (invaria
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,7 +32,7 @@ from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.runner.witness import Witness
 from sandboxd.store.base import PushEntry
-from sandboxd.tasks.events import Answered, Asked, Closed, Notice, Noticed
+from sandboxd.tasks.events import Answered, Asked, Closed, Notice, Noticed, Reason
 from sandboxd.tasks.view import TaskView
 
 _log = logs.logger(__name__)
@@ -64,6 +64,7 @@ class Questions:
         clock: Clock,
         *,
         ends_at: datetime,
+        end: Callable[[Reason], None],
         witness: Witness | None = None,
     ) -> None:
         assert process.terminal_fd is not None
@@ -84,10 +85,7 @@ class Questions:
         self._receipt: Receipt | None = None
         terminal.tell_flushes(self._fd)
         self._fed = trio.Event()
-        self.expired = trio.Event()  # a prompt's own limit passed, and the policy says that this fails the task
-        self.overrun = trio.Event()  # the program asked more often than the policy allows
-        self.refused = trio.Event()  # it asked for a secret, and the policy says that this fails the task
-        self.given_up = trio.Event()  # more answers to one prompt did not fit than the policy allows
+        self._end = end  # asks for the end of the run, and returns
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
@@ -234,7 +232,7 @@ class Questions:
         still = "the prompt is still open"
         if self._misfits > self._rules.max_invalid:
             binding.close()
-            self.given_up.set()
+            self._end("no-valid-answer")
             still = f"the prompt is closed: more than {self._rules.max_invalid} answers did not fit"
         count = "1 field does" if len(problems) == 1 else f"{len(problems)} fields do"
         facts = {"prompt_id": binding.envelope.prompt_id}
@@ -248,7 +246,7 @@ class Questions:
             self._withhold(prompt, text)
             return
         if self._asked >= self._rules.max_prompts:
-            self.overrun.set()
+            self._end("prompt-limit")
             return
         self._asked += 1
         self._misfits = 0
@@ -287,7 +285,7 @@ class Questions:
         facts = {"kind": "secret", "rule": prompt.rule, "evidence": dict(prompt.evidence)}
         self._notice("secret-withheld", text, summary, facts)
         if self._rules.secrets == "fail":
-            self.refused.set()
+            self._end("secret-asked")
 
     def _stalled(self, stalled: Stalled) -> None:
         metrics.WAITING.labels(why=stalled.why).inc()
@@ -337,7 +335,7 @@ class Questions:
         text = f"Nobody answered within {self._rules.timeout_s} s; this prompt takes no answer any more."
         self._close(binding, Closed(self._clock.now(), str(uuid.uuid4()), binding.envelope.prompt_id, "expired", text))
         if self._rules.on_expiry == "fail":
-            self.expired.set()
+            self._end("prompt-expired")
 
     def _close(self, binding: Binding, event: Closed) -> None:
         self._recorder.record(event)

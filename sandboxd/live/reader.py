@@ -41,12 +41,7 @@ class Reader:
         """Read until the end of the output."""
         while True:
             try:
-                data = os.read(self._fd, READ_MAX)
-            except BlockingIOError:
-                self._waiting_since = trio.current_time()
-                await trio.lowlevel.wait_readable(self._fd)
-                self._waiting_since = None
-                continue
+                data = self._read()
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
@@ -55,6 +50,11 @@ class Reader:
                 self._waiting_since = trio.current_time()
                 with trio.move_on_after(REOPEN_POLL_S):
                     await self._over.wait()
+                continue
+            if data is None:
+                self._waiting_since = trio.current_time()
+                await trio.lowlevel.wait_readable(self._fd)
+                self._waiting_since = None
                 continue
             if not data:
                 break
@@ -69,6 +69,13 @@ class Reader:
             await self._take(data)
             self._held_s, self._held_since = self._held(), None
         self._done.set()
+
+    def _read(self) -> bytes | None:
+        # A function of its own, so that no exception, with its frames, is held as long as nothing comes.
+        try:
+            return os.read(self._fd, READ_MAX)
+        except BlockingIOError:
+            return None
 
     def expect_end(self) -> None:
         """Say that nobody can open the terminal again: the next EIO is the end."""

@@ -9,7 +9,7 @@ the daemon stops and gives up: then whoever waits for a record hears that it is 
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -64,15 +64,15 @@ class Ticket:
 
 
 class Recorder:
-    """The one writer of one task's events. `overrun` is set at `max_events`: the run has to end, which takes a few more."""
+    """The one writer of one task's events. `on_overrun` is called from `max_events` on: the run has to end."""
 
     def __init__(self, feed: Feed, view: TaskView, *, max_events: int = EVENTS_MAX) -> None:
-        self.overrun = trio.Event()
+        self.on_overrun: Callable[[], None] = lambda: None
         self._max_events = max_events
         self._feed = feed
         self._view = view
         self._written = view.seq
-        self._queue: deque[tuple[Entry, Ticket]] = deque()
+        self._queue: list[tuple[Entry, Ticket]] = []
         self._queued_bytes = 0
         self._changed = trio.Event()
 
@@ -87,12 +87,12 @@ class Recorder:
         `push`: the push notification config that came with it, see `Entry`.
         """
         self._view = fold(self._view, event)
-        if self._view.seq >= self._max_events:
-            self.overrun.set()
         ticket = Ticket(self._view.seq, self._view)
         self._queue.append((Entry(event, chunk, push), ticket))
         self._queued_bytes += EVENT_BYTES + len(chunk)
         self._wake()
+        if self._view.seq >= self._max_events:
+            self.on_overrun()
         return ticket
 
     async def room(self) -> None:
@@ -108,15 +108,16 @@ class Recorder:
                 while not self._queue:
                     await self._changed.wait()
                 batch = self._next_batch()
-                last = batch[-1][1]
-                await self._append([entry for entry, _ in batch], last.view)
-                self._written = last.seq
+                view = batch[-1][1].view
+                await self._append([entry for entry, _ in batch], view)
+                self._written = view.seq
                 self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
                 for _, ticket in batch:
                     ticket.fate.settle()
                 self._wake()
-                if last.view.state is not None and last.view.state.is_terminal:
+                if view.state is not None and view.state.is_terminal:
                     return
+                batch = []  # up to half a MiB of output, not to be held until more comes
         except trio.Cancelled:
             for _, ticket in (*batch, *self._queue):
                 if ticket.seq > self._written:
@@ -134,12 +135,11 @@ class Recorder:
                 delay_s = min(delay_s * 2, RETRY_MAX_S)
 
     def _next_batch(self) -> list[tuple[Entry, Ticket]]:
-        batch: list[tuple[Entry, Ticket]] = []
-        size = 0
-        while self._queue and (not batch or size < BATCH_MAX_BYTES):
-            entry, ticket = self._queue.popleft()
-            size += EVENT_BYTES + len(entry.chunk)
-            batch.append((entry, ticket))
+        count = size = 0
+        while count < len(self._queue) and size < BATCH_MAX_BYTES:
+            size += EVENT_BYTES + len(self._queue[count][0].chunk)
+            count += 1
+        batch, self._queue = self._queue[:count], self._queue[count:]
         return batch
 
     def _wake(self) -> None:

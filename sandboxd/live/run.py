@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -27,7 +28,7 @@ from sandboxd.live.verdict import Ending, finished
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.witness import Witness
 from sandboxd.store.base import PushEntry
-from sandboxd.tasks.events import Started, Wrote
+from sandboxd.tasks.events import Reason, Started, Wrote
 from sandboxd.tasks.output import TERMINAL
 
 FLUSH_S: Final = 0.05  # output is put together for that long: 20 appends a second a run at most, unless it is large
@@ -35,7 +36,7 @@ FLUSH_BYTES: Final = 32 * 1024
 DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
 DRAIN_MOST_S: Final = 1.0  # or after this, when they never fall silent; what the leader wrote has been read long before
 
-_BOUNDS: Final = {"event-limit": "max_events", "prompt-limit": "max_prompts"}
+_BOUNDS: Final[Mapping[Reason, str]] = {"event-limit": "max_events", "prompt-limit": "max_prompts"}
 
 _log = logs.logger(__name__)
 
@@ -62,7 +63,12 @@ class TaskRun:
         self._started_at = trio.current_time()
         ends_at = clock.now() + timedelta(seconds=self._timeout_s)
         self._questions = (
-            Questions(process, detector, recorder, plan.prompts, clock, ends_at=ends_at, witness=witness)
+            Questions(
+                *(process, detector, recorder, plan.prompts, clock),
+                ends_at=ends_at,
+                end=self._pass_limit,
+                witness=witness,
+            )
             if detector is not None and process.terminal_fd is not None
             else None
         )
@@ -70,8 +76,10 @@ class TaskRun:
         self._kept: dict[str, int] = {}  # artifact id → bytes appended so far; absent: not opened yet
         self._ending: Ending | None = None
         self._survivors: tuple[int, ...] = ()
-        self._end_asked = trio.Event()
-        self._pending = trio.Event()
+        self._passed: Reason | None = None  # the limit that was passed first, if any was
+        self._waiting = trio.CancelScope()  # for the leader's exit; cancelled by whatever else ends the run
+        recorder.on_overrun = partial(self._pass_limit, "event-limit")
+        self._will_flush = False
 
     def __repr__(self) -> str:
         return f"<TaskRun {self._recorder.view.task_id} pid={self._process.pid} {self._recorder.view.state} {self._ending}>"
@@ -124,18 +132,18 @@ class TaskRun:
             self._ending = ending
             if self._questions:
                 self._questions.close()
-            self._end_asked.set()
+            self._waiting.cancel()
 
     async def _conduct(self) -> ExitStatus:
-        readers = [
-            Reader(fd, self._taker(name), self._questions.happened if self._questions and name == TERMINAL else None)
-            for name, fd in _outputs(self._process)
-        ]
         async with trio.open_nursery() as nursery:  # everything that lives as long as the process
+            readers = [
+                Reader(
+                    fd, self._taker(name, nursery), self._questions.happened if self._questions and name == TERMINAL else None
+                )
+                for name, fd in _outputs(self._process)
+            ]
             for reader in readers:
                 nursery.start_soon(reader.run)
-            nursery.start_soon(self._flush_regularly)
-            nursery.start_soon(self._watch_limits)
             if self._questions:
                 nursery.start_soon(self._questions.watch, self._flush)
             status = await self._until_exit()
@@ -149,15 +157,12 @@ class TaskRun:
         return status
 
     async def _until_exit(self) -> ExitStatus:
-        async with trio.open_nursery() as nursery:  # whichever comes first: the exit, or a wish for the end
-
-            async def exited() -> None:
-                await self._process.wait()
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(exited)
-            await self._end_asked.wait()
-            nursery.cancel_scope.cancel()
+        # One wait that ends for either reason: a task a reason would be most of what an idle run holds in memory.
+        self._waiting.deadline = self._started_at + self._timeout_s
+        with self._waiting:
+            await self._process.wait()
+        if self._waiting.cancelled_caught:
+            self.end_nowait(Ending(self._passed or "timeout"))  # for nothing where somebody asked for the end already
         return await (self._process.wait() if self._ending is None else self._stop())
 
     async def _stop(self) -> ExitStatus:
@@ -166,23 +171,15 @@ class TaskRun:
             return ExitStatus()
         return await self._process.wait()
 
-    async def _watch_limits(self) -> None:
-        async with trio.open_nursery() as nursery:  # one waiter a limit; cancelled with the run
-            nursery.start_soon(self._end_after, trio.sleep_until, self._started_at + self._timeout_s, Ending("timeout"))
-            nursery.start_soon(self._end_after, trio.Event.wait, self._recorder.overrun, Ending("event-limit"))
-            if self._questions:
-                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.expired, Ending("prompt-expired"))
-                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.overrun, Ending("prompt-limit"))
-                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.refused, Ending("secret-asked"))
-                nursery.start_soon(self._end_after, trio.Event.wait, self._questions.given_up, Ending("no-valid-answer"))
+    def _pass_limit(self, reason: Reason) -> None:
+        """Called in the midst of what passed the limit, so it only leaves word."""
+        if self._passed is None:
+            self._passed = reason
+            if bound := _BOUNDS.get(reason):
+                metrics.BOUNDS.labels(bound=bound).inc()
+        self._waiting.cancel()
 
-    async def _end_after(self, wait: Any, what: Any, ending: Ending) -> None:
-        await wait(what)
-        if bound := _BOUNDS.get(ending.reason):
-            metrics.BOUNDS.labels(bound=bound).inc()
-        self.end_nowait(ending)
-
-    def _taker(self, name: str) -> Any:
+    def _taker(self, name: str, nursery: trio.Nursery) -> Any:
         capture = self._captures[name]
 
         async def take(data: bytes) -> None:
@@ -191,19 +188,19 @@ class TaskRun:
             capture.add(data)
             if capture.pending >= FLUSH_BYTES:
                 self._flush()
-            self._pending.set()
+            if not self._will_flush:
+                self._will_flush = True
+                nursery.start_soon(self._flush_later)
             await trio.lowlevel.checkpoint()
             await self._recorder.room()
 
         return take
 
-    async def _flush_regularly(self) -> None:
-        while True:
-            await self._pending.wait()
-            await trio.sleep(FLUSH_S)
-            self._pending = trio.Event()
-            self._uncover()
-            self._flush()
+    async def _flush_later(self) -> None:
+        await trio.sleep(FLUSH_S)
+        self._will_flush = False
+        self._uncover()
+        self._flush()
 
     def _uncover(self) -> None:
         """What may have been the beginning of a secret, and was not."""

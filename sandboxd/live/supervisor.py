@@ -6,6 +6,7 @@ away ends nothing. The supervisor has a bound on live tasks, and says no before 
 
 from __future__ import annotations
 
+import contextvars
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -150,7 +151,8 @@ class Supervisor:
         view = fold(view, entry.event)
         creation = _Creation(free)
         self._runs[view.task_id] = None
-        self._nursery.start_soon(self._conduct, principal, entry, view, start, creation)
+        # In a context of its own: that of whoever asks, which would live as long as the run, holds all of its request.
+        contextvars.Context().run(self._nursery.start_soon, self._conduct, principal, entry, view, start, creation)
         with trio.CancelScope(shield=True):  # one commit: who asked, and asks again, must find the task on record
             await creation.done.wait()
         if creation.refused:
@@ -249,7 +251,7 @@ class Supervisor:
         witness, detector = None, None
         if is_asking:
             if process.terminal_fd is not None and self._asks_kernel:
-                witness = Witness(process.terminal_fd, process.pid)
+                witness = Witness(process.terminal_fd, process.pid, process.strays)
             detector = Detector(rules_for(plan, self._packs), witnessed=witness is not None and witness.knows_readers)
         run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s, witness=witness)
         self._runs[task_id] = run

@@ -1,17 +1,17 @@
 """How does the daemon ask its spawner?
 
 Requests go through a bounded queue, replies are matched by number. Whatever the spawner started belongs to this client until
-the caller has it in hand: a caller that was cancelled while it waited leaves no run behind. A spawner that does not answer in
-time is killed, which ends every run; it is never restarted (crash-only: the daemon ends, and systemd starts both anew).
+the caller has it in hand: a caller that was cancelled while it waited leaves no run behind. A spawner from which nothing at all
+is heard for ten seconds, while it owes a reply, is killed, which ends every run; it is never restarted (crash-only: the daemon
+ends, and systemd starts both anew). One that is slow, because it has a lot to do or the host has, is waited for.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +19,9 @@ from typing import Any, Final
 import attrs
 import trio
 
-import sandboxd
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.model import Allowed, Denied
-from sandboxd.runner import burial, linux
+from sandboxd.runner import birth, burial, linux
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.protocol import (
     MAX_FDS,
@@ -38,20 +37,15 @@ from sandboxd.runner.protocol import (
     to_json,
 )
 from sandboxd.runner.setup import absolute
+from sandboxd.runner.tree import children_of
 
 REPLY_S: Final = 10.0  # a start takes 3 ms, an end 2 s at most; one that hangs in exec (a dead network share) hangs all others
+_WATCH_S: Final = 1.0
 _START_S: Final = 10.0
 _CLOSE_S: Final = 5.0  # the spawner gives itself 3 s
 _WAITING_MAX: Final = 256
 _READ_BYTES: Final = 65_536
-_BOOTSTRAP: Final = (
-    "import sys; sys.path[:] = sys.argv[3:]; from sandboxd.runner.spawner import main; main(int(sys.argv[1]), int(sys.argv[2]))"
-)
 _spawners: set[int] = set()  # pids of the living spawners of this process, of which there is one outside of tests
-
-
-class SpawnerUnavailable(Exception):
-    """The spawner cannot work on this host, or did not come up."""
 
 
 @asynccontextmanager
@@ -63,7 +57,7 @@ async def open_spawner(setup: SpawnerSetup) -> AsyncIterator[Spawner]:
     """
     linux.become_subreaper()  # when the spawner dies, what it started comes to us
     spared = await trio.to_thread.run_sync(burial.other_sessions)
-    process, sock = await _start_process()
+    process, sock = await birth.start()
     _spawners.add(process.pid)
     failure: BaseException | None = None
     try:
@@ -92,7 +86,6 @@ async def open_spawner(setup: SpawnerSetup) -> AsyncIterator[Spawner]:
 class _Asked:
     """A request that waits for its reply. `given_up`: the caller was cancelled."""
 
-    since: float
     answered: trio.Event = attrs.field(factory=trio.Event)
     result: Any = None
     given_up: bool = False
@@ -126,6 +119,7 @@ class Spawner:
         self._slots = trio.Semaphore(_WAITING_MAX)
         self._asked: dict[int, _Asked] = {}
         self._next_number = 1
+        self._heard = 0  # bytes: whether there was any word since the last look
         self._processes: dict[int, Process] = {}
         self._nursery: trio.Nursery | None = None
         self._is_dead = False
@@ -183,6 +177,11 @@ class Spawner:
         if self._nursery is not None and not self._is_dead:
             self._nursery.start_soon(process.end_tree)
 
+    def strays(self, process: Process) -> Collection[int]:
+        """The spawner's children without the leaders, and what is beside them, of all other runs. For `Process`."""
+        others = {pid for run in self._processes.values() if run is not process for pid in (run.pid, *run.beside)}
+        return [pid for pid in children_of(self.pid) if pid not in others]
+
     def attach(self, nursery: trio.Nursery) -> None:
         """Begin to talk. Only `open_spawner` calls this."""
         self._nursery = nursery
@@ -216,7 +215,7 @@ class Spawner:
             self._slots.release()
             await self._died.wait()
             return None
-        asked = self._asked[number] = _Asked(trio.current_time())
+        asked = self._asked[number] = _Asked()
         try:
             await self._outgoing.send(body)
         except trio.BrokenResourceError:  # it died while this waited for its turn
@@ -278,6 +277,7 @@ class Spawner:
                 return
             if not data:
                 return
+            self._heard += len(data)
             self._reader.feed(data, _fds_in(rights, flags))
 
     def _take(self, frame: Frame, fds: tuple[int, ...]) -> None:
@@ -306,7 +306,17 @@ class Spawner:
             self._nursery.start_soon(self._call, {"do": "end", "run": number})
             return SpawnFailed("start-failed", "cannot take the run's descriptors: the daemon has too many files open")
         plan = plan_from_json(frame["plan"])
-        run = Process(self, run=number, pid=frame["pid"], plan=plan, digests=frame["digests"], fds=fds)
+        folder = Path(frame["cgroup"]) if frame["cgroup"] else None
+        run = Process(
+            self,
+            run=number,
+            pid=frame["pid"],
+            plan=plan,
+            digests=frame["digests"],
+            fds=fds,
+            folder=folder,
+            beside=frame["beside"],
+        )
         self._processes[number] = run
         return run
 
@@ -323,35 +333,19 @@ class Spawner:
         asked.answered.set()
 
     async def _watch(self) -> None:
-        """A spawner that owes a reply for too long hangs, and nothing but its death can end its runs then."""
+        """A spawner that owes a reply and says nothing at all hangs, and nothing but its death can end its runs then.
+
+        The silence is counted in looks, not by the clock: a daemon that was itself held up, or stopped, has not listened.
+        """
+        silent, heard = 0, self._heard
         while not self._is_dead:
-            await trio.sleep(1.0)
-            if any(trio.current_time() - asked.since > REPLY_S for asked in self._asked.values()):
+            await trio.sleep(_WATCH_S)
+            is_owed = bool(self._asked) and heard == self._heard
+            silent = silent + 1 if is_owed else 0
+            heard = self._heard
+            if silent * _WATCH_S >= REPLY_S and not _has_more(self._sock):
                 self._process.kill()
                 return
-
-
-async def _start_process() -> tuple[trio.Process, trio.socket.SocketType]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    with theirs:
-        theirs.set_inheritable(True)
-        # Isolated (-I) and without site (-S): no variable of the daemon's environment and no file in the current directory
-        # decides what code the policy's seat runs. It is told where the packages are.
-        command = [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, str(theirs.fileno()), str(os.getpid()), *_import_path()]
-        try:
-            process = await trio.lowlevel.open_process(
-                command,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            ours.close()
-            raise SpawnerUnavailable(f"cannot start the spawner: {error.strerror}") from error
-    return process, trio.socket.from_stdlib_socket(ours)
 
 
 async def _greet(setup: SpawnerSetup, sock: trio.socket.SocketType, process: trio.Process, spared: set[int]) -> Spawner:
@@ -363,28 +357,29 @@ async def _greet(setup: SpawnerSetup, sock: trio.socket.SocketType, process: tri
             while (received := reader.next_frame()) is None:
                 data = await sock.recv(_READ_BYTES)
                 if not data:
-                    raise SpawnerUnavailable("cannot start the spawner: it ended at once, and its error output says why")
+                    raise birth.SpawnerUnavailable("cannot start the spawner: it ended at once, and its error output says why")
                 reader.feed(data)
         except (OSError, trio.BrokenResourceError) as error:
-            raise SpawnerUnavailable(f"cannot start the spawner: {error}") from error
+            raise birth.SpawnerUnavailable(f"cannot start the spawner: {error}") from error
         frame, _ = received
         if "refused" not in frame:
             return Spawner(process=process, sock=sock, reader=reader, ready=frame, spared=spared)
         told = frame["refused"]
         if "source" in told:
             raise LoadError(told["source"], problems_from_json(told["problems"]))
-        raise SpawnerUnavailable(f"cannot start the spawner: {told['why']}")
-    raise SpawnerUnavailable(f"cannot start the spawner: no word from it within {_START_S:.0f} s")
+        raise birth.SpawnerUnavailable(f"cannot start the spawner: {told['why']}")
+    raise birth.SpawnerUnavailable(f"cannot start the spawner: no word from it within {_START_S:.0f} s")
 
 
 def _adapters(frame: Frame) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
     return {name: tuple((adapter, tuple(modes)) for adapter, modes in of) for name, of in frame["adapters"].items()}
 
 
-def _import_path() -> list[str]:
-    """Where this process finds its packages, the one that this code came from first; nothing relative."""
-    home = str(Path(sandboxd.__file__).resolve().parent.parent)
-    return [home, *(entry for entry in sys.path if entry.startswith("/") and entry != home)]
+def _has_more(sock: trio.socket.SocketType) -> bool:
+    """Whether there is something to hear that nobody has taken in yet."""
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _fds_in(rights: list[tuple[int, int, bytes]], flags: int) -> tuple[int, ...] | None:

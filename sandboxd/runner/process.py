@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import attrs
@@ -18,6 +19,7 @@ import trio
 
 from sandboxd import logs
 from sandboxd.policy.model import LaunchPlan
+from sandboxd.runner import cgroup
 from sandboxd.runner.protocol import Frame
 from sandboxd.runner.tree import MARKER
 
@@ -46,21 +48,36 @@ class Control(Protocol):
     def end_soon(self, process: Process) -> None:
         """End the process's tree in a task that nobody waits for."""
 
+    def strays(self, process: Process) -> Collection[int]:
+        """The spawner's children that may be this process's, as far as they are not known to be another's."""
+
 
 class Process:
     """One run that has exec'd. Owned by one task; `close` when done, and what is left of it is ended then.
 
+    `folder`: its own cgroup, if it has one. `beside`: what was started for it besides its leader (bubblewrap).
     `terminal_fd` (a pty's master), or `stdout_fd` and `stderr_fd`: non-blocking, for `os.read` and `os.write`. `digests`:
     sha256 of the files that were checked, by hole. End of output on a terminal is EIO, and may come before the leader's exit
     (it closed its terminal) or long after (somebody else holds it).
     """
 
     def __init__(
-        self, control: Control, *, run: int, pid: int, plan: LaunchPlan, digests: Mapping[str, str], fds: Sequence[int]
+        self,
+        control: Control,
+        *,
+        run: int,
+        pid: int,
+        plan: LaunchPlan,
+        digests: Mapping[str, str],
+        fds: Sequence[int],
+        folder: Path | None = None,
+        beside: Collection[int] = (),
     ) -> None:
         self.plan = plan
         self.digests = dict(digests)
         self.pid = pid
+        self.beside = frozenset(beside)
+        self._cgroup = folder
         self.terminal_fd = fds[1] if plan.terminal else None
         self.stdout_fd = None if plan.terminal else fds[1]
         self.stderr_fd = None if plan.terminal else fds[2]
@@ -90,6 +107,14 @@ class Process:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return not poll.poll(0)
+
+    def strays(self) -> Collection[int]:
+        """Processes among which those of the run are that have lost their parents, right now; for its witness.
+
+        With a cgroup they are read there, exactly, and others' cannot slow this down. Without one they are the spawner's
+        children but for those that were started as, or for, other runs.
+        """
+        return self._control.strays(self) if self._cgroup is None else cgroup.pids(self._cgroup)
 
     async def wait(self) -> ExitStatus:
         """Until the leader has exited. Output may still be unread, and others of its tree may live."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import select
 import signal
@@ -30,8 +31,9 @@ import attrs
 
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Denied
-from sandboxd.runner import cgroup, exits, handover, limits, linux, tree
+from sandboxd.runner import cgroup, handover, limits, linux, tree
 from sandboxd.runner.confiner import Confined, Confiner
+from sandboxd.runner.ending import END_S, TICK_S, Ending, Run
 from sandboxd.runner.isolation.sandbox import Unusable
 from sandboxd.runner.launch import Launched, launch
 from sandboxd.runner.outbox import Outbox
@@ -49,27 +51,13 @@ from sandboxd.runner.seat import Admitted, Seat
 from sandboxd.runner.setup import read_setup, renewed
 from sandboxd.runner.tree import Tree
 
-END_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms, a sweep 25 to 40 ms; what is left after this hangs in the kernel
 _LAST_END_S: Final = 3.0
-_TICK_S: Final = 0.005  # while something is being ended
-_LOOK_S: Final = 1.0  # how often a run without a cgroup is looked at, so that its orphans are known again
 _READ_BYTES: Final = 65_536
 _IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class _Refused(Exception):
     """The spawner cannot work here; the daemon is told why."""
-
-
-@attrs.define(eq=False)
-class _Run:
-    number: int
-    tree: Tree
-    cgroup: Path | None
-    confined: Confined
-    asked_by: list[int] = attrs.field(factory=list)  # requests that wait for its end
-    end_by: float = 0.0
-    latest: float = float("inf")  # when it is ended without anybody's asking
 
 
 def main(socket_fd: int, daemon_pid: int) -> None:
@@ -146,10 +134,10 @@ class _Spawner:
         self._base = base if isinstance(base, Path) else None
         self._controllers = controllers
         self._outbox = Outbox(sock)
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, Run] = {}
+        self._ending = Ending(self._runs, self._outbox.put, self._confiner.release)
+        self._end_at = 0.0
         self._next_number = 1
-        self._look_at = 0.0
-        self._pid = os.getpid()
         why = None if isinstance(base, Path) else base.why
         ready = {"ready": True, "cgroup": str(self._base or ""), "no_cgroup": why, "swept": swept}
         self._outbox.put({**ready, "adapters": self._seat.adapters(), "levels": self._seat.levels()})
@@ -177,32 +165,25 @@ class _Spawner:
             if wake.fileno() in events:
                 with contextlib.suppress(BlockingIOError):
                     wake.recv(4096)
-            self._reap()
+            self._ending.reap()
             if frame is not None:
                 self._answer(frame[0])
             elif events.get(self._sock.fileno(), 0) & (select.POLLIN | select.POLLHUP | select.POLLERR):
                 is_daemon_alive = self._receive()
-            self._look()
-            self._end_some()
+            self._ending.look()
+            if frame is None or time.monotonic() >= self._end_at:  # of many requests to end a run, all are heard first
+                self._ending.end_some()
+                self._end_at = time.monotonic() + TICK_S
             self._confiner.tidy_some()
             is_daemon_alive = is_daemon_alive and self._daemon not in events and self._flush()
 
     def end_everything(self) -> None:
         """SIGKILL to all that is left below this process, until nothing is or nothing more can be done."""
         signal.set_wakeup_fd(-1)
-        trees = [run.tree for run in self._runs.values()]
         for run in self._runs.values():
             self._confiner.release(run.confined)
         deadline = time.monotonic() + _LAST_END_S
-        while time.monotonic() < deadline:
-            if self._base is not None:
-                cgroup.kill(self._base)
-            tree.sweep(trees, trees, self._pid)
-            self._reap()
-            left = tree.members(trees, trees, self._pid)
-            if not left and (self._base is None or cgroup.remove(self._base)):
-                break
-            time.sleep(_TICK_S)
+        self._ending.end_all(self._base, deadline)
         self._confiner.close(deadline)
 
     def _receive(self) -> bool:
@@ -223,13 +204,12 @@ class _Spawner:
         return True
 
     def _timeout_ms(self) -> int | None:
-        if not self._outbox.is_empty or any(run.asked_by for run in self._runs.values()):
-            return int(_TICK_S * 1000)
+        if not self._outbox.is_empty or self._ending.is_asked:
+            return int(TICK_S * 1000)
         if not self._confiner.is_tidy:
             return 0
-        waits = [max(0.0, run.latest - time.monotonic()) for run in self._runs.values()]
-        waits += [_LOOK_S for run in self._runs.values() if run.cgroup is None]
-        return int(min(waits) * 1000) + 1 if waits else None
+        wait_s = self._ending.timeout_s()
+        return None if wait_s is None else math.ceil(wait_s * 1000)
 
     def _answer(self, frame: Frame) -> None:
         try:
@@ -243,7 +223,7 @@ class _Spawner:
                 self._admit(frame)
             case "signal":
                 run = self._runs.get(frame["run"])
-                for proc in self._members(run) if run else ():
+                for proc in self._ending.members(run) if run else ():
                     tree.send(proc, signal.Signals[frame["signal"]])
                     tree.send(proc, signal.SIGCONT)  # what is stopped hears nothing else
                 self._outbox.put({"re": frame["id"]})
@@ -299,9 +279,10 @@ class _Spawner:
             self._outbox.put({"re": frame["id"], "failed": [started.reason, started.message]})
             return
         run, launched = started
-        self._outbox.put({**reply, "run": run.number, "pid": launched.pid}, launched.fds)
+        where = {"cgroup": str(run.cgroup or ""), "beside": sorted(run.confined.sessions)}
+        self._outbox.put({**reply, "run": run.number, "pid": launched.pid, **where}, launched.fds)
 
-    def _launch(self, admitted: Admitted, task_id: str) -> tuple[_Run, Launched] | SpawnFailed:
+    def _launch(self, admitted: Admitted, task_id: str) -> tuple[Run, Launched] | SpawnFailed:
         plan, on, level = admitted.plan, self._controllers, admitted.plan.isolation
         path: Path | None = None
         procs: int | None = None
@@ -330,61 +311,13 @@ class _Spawner:
             if path is not None:
                 cgroup.remove(path)
             return started
-        run = _Run(self._next_number, Tree.of(task_id, started.pid), path, confined)
+        run = Run(self._next_number, Tree.of(task_id, started.pid), path, confined)
         run.latest = time.monotonic() + plan.limits.timeout_s + self._seat.setup.late_s
         run.tree.sessions |= confined.sessions
+        run.tree.beside |= confined.sessions
         self._next_number += 1
         self._runs[run.number] = run
         return run, started
-
-    def _reap(self) -> None:
-        leaders = {run.tree.leader: run for run in self._runs.values() if run.tree.leader_alive}
-        for pid, status in exits.reaped():
-            run = leaders.get(pid)
-            if run is None:  # an orphan
-                continue
-            run.tree.leader_alive = False
-            self._outbox.put({"exited": run.number, **exits.ending_of(status, run.cgroup)})
-
-    def _look(self) -> None:
-        """Remember who is below whom, for the time when parents are gone."""
-        now = time.monotonic()
-        if now >= self._look_at and any(run.cgroup is None for run in self._runs.values()):
-            self._look_at = now + _LOOK_S
-            tree.sort_out([run.tree for run in self._runs.values()], tree.look_at_all(), self._pid)
-
-    def _members(self, run: _Run) -> list[tree.Proc]:
-        trees = [each.tree for each in self._runs.values()]
-        found = {proc.pid: proc for proc in tree.members(trees, [run.tree], self._pid)}
-        inside = cgroup.pids(run.cgroup) if run.cgroup is not None else set()
-        found |= {pid: proc for pid in inside - found.keys() if (proc := tree.look(pid)) is not None and not proc.is_zombie}
-        return list(found.values())
-
-    def _end_some(self) -> None:
-        """One pass over the runs that are being ended; answers for those that are gone, or cannot be."""
-        now = time.monotonic()
-        ending = [run for run in self._runs.values() if run.asked_by or run.latest <= now]
-        if not ending:
-            return
-        for run in ending:
-            run.latest = max(run.latest, now + _LOOK_S)  # one that hangs in the kernel is tried again, and not all the time
-            if run.cgroup is not None:
-                cgroup.kill(run.cgroup)
-        trees = [run.tree for run in self._runs.values()]
-        tree.sweep(trees, [run.tree for run in ending], self._pid)
-        self._reap()
-        owners = tree.sort_out(trees, tree.look_at_all(), self._pid)
-        for run in ending:
-            left = [proc for proc, whose in owners.items() if tree.may_end(proc, whose, [run.tree], trees)]
-            is_gone = not left and not run.tree.leader_alive and (run.cgroup is None or cgroup.remove(run.cgroup))
-            if not is_gone and (time.monotonic() < run.end_by or not run.asked_by):
-                continue
-            for request in run.asked_by:
-                self._outbox.put({"re": request, "left": sorted(proc.pid for proc in left)})
-            run.asked_by.clear()
-            if is_gone:
-                del self._runs[run.number]
-                self._confiner.release(run.confined)
 
 
 def _told(error: _Refused | LoadError) -> Frame:

@@ -14,6 +14,7 @@ everything in it, and this sweep finds only what moved out of it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 from collections.abc import Collection, Iterator, Mapping
@@ -24,6 +25,7 @@ import attrs
 
 MARKER: Final = "AIWG_A2A_TASK_ID"
 _ENVIRON_MAX_BYTES: Final = 8 * 1024 * 1024  # more than exec carries
+_WALK_MAX: Final = 4096  # what forks faster than it is looked at would be followed for ever
 _QUICK_PASSES: Final = 200  # 20 to 50 µs each: what re-forks as it dies is outrun, and other runs wait 10 ms at most
 
 
@@ -47,7 +49,8 @@ class Proc:
 class Tree:
     """A run's processes, as far as they are known. Changed by the spawner's one thread only.
 
-    `leader_alive`: not reaped yet, so no other process can have its pid.
+    `leader_alive`: not reaped yet, so no other process can have its pid. `beside`: the spawner's other children that were
+    started for it, not reaped yet either.
     """
 
     task_id: str
@@ -56,6 +59,7 @@ class Tree:
     leader_alive: bool = True
     sessions: set[int] = attrs.field(factory=set)
     seen: set[tuple[int, int]] = attrs.field(factory=set)
+    beside: set[int] = attrs.field(factory=set)
 
     @classmethod
     def of(cls, task_id: str, leader: int) -> Tree:
@@ -73,6 +77,31 @@ def look(pid: int) -> Proc | None:
         return None
     fields = text[text.rindex(b")") + 2 :].split()  # the name before it may hold anything; proc_pid_stat(5) counts from 3
     return Proc(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in b"ZX")
+
+
+def children_of(pid: int, threads: Collection[int] | None = None) -> list[int]:
+    """Its children, whichever of its threads started them; of the given threads only, if they are given.
+
+    Of another process the kernel may leave one out while some of them are being reaped (proc_pid_children(5)).
+    """
+    found: list[int] = []
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task") if threads is None else threads:
+            with open(f"/proc/{pid}/task/{tid}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:  # it ends under the look, or the kernel lists nobody's (CONFIG_PROC_CHILDREN)
+        if not Path("/proc/thread-self/children").exists():
+            return [proc.pid for proc in look_at_all().values() if proc.parent == pid]
+    return found
+
+
+def walk(root: int) -> Iterator[Proc]:
+    """That process and its descendants as they are found, the nearest first, zombies too; so many at most."""
+    row = [root]
+    for pid in itertools.islice(row, _WALK_MAX):  # it grows as this goes
+        if (found := look(pid)) is not None:
+            yield found
+            row += children_of(pid)
 
 
 def look_at_all() -> dict[int, Proc]:
@@ -109,15 +138,21 @@ def sort_out(trees: Collection[Tree], procs: Mapping[int, Proc], spawner: int) -
         if not proc.is_zombie:
             found[proc] = owners[child.pid]
     for tree in trees:
-        mine = [proc for proc, whose in found.items() if whose is tree]
-        tree.seen = {proc.key for proc in mine}
+        tree.seen = set()
         # Only what is in use: the number of a session that is over can become another run's.
-        tree.sessions = {proc.session for proc in mine} | ({tree.leader} if tree.leader_alive else set())
+        tree.sessions = {tree.leader} if tree.leader_alive else set()
+    for proc, whose in found.items():
+        if whose is not None:
+            whose.seen.add(proc.key)
+            whose.sessions.add(proc.session)
     return found
 
 
 def owner(trees: Collection[Tree], orphan: Proc) -> Tree | None:
     """The run that a process without parents came from."""
+    for tree in trees:  # a living leader's own session first: an older one of that number is over
+        if tree.leader_alive and orphan.session == tree.leader:
+            return tree
     for tree in trees:
         if orphan.key in tree.seen or orphan.session in tree.sessions:
             return tree
@@ -136,28 +171,63 @@ def may_end(orphan: Proc, whose: Tree | None, ending: Collection[Tree], trees: C
     return all(tree in ending or tree.started > orphan.started for tree in trees)
 
 
-def members(trees: Collection[Tree], ending: Collection[Tree], spawner: int) -> list[Proc]:
-    """The living processes that go with the runs that are ending."""
+def members(trees: Collection[Tree], of: Tree) -> Iterator[Proc]:
+    """The living processes of one run, without a look at all of /proc. The leader first, then what it left."""
+    roots = [of.leader] if of.leader_alive else []
+    roots += [orphan.pid for orphan, _ in _orphans(trees, [of], set())]
+    return (proc for root in roots for proc in walk(root) if not proc.is_zombie)
+
+
+def all_members(trees: Collection[Tree], ending: Collection[Tree], spawner: int) -> list[Proc]:
+    """The living processes that go with the runs that are ending, by one look at all of /proc."""
     found = sort_out(trees, look_at_all(), spawner)
     return [proc for proc, whose in found.items() if may_end(proc, whose, ending, trees)]
 
 
 def sweep(trees: Collection[Tree], ending: Collection[Tree], spawner: int) -> None:
-    """SIGKILL to everything of the runs that are ending, as far as it is seen; look again whether something is left.
+    """SIGKILL to everything of the runs that are ending, as far as it is seen, and to what it forks meanwhile.
 
-    One look at all of /proc, then quick ones at the spawner's own children: where a process re-forks as fast as it is killed,
-    each generation lands there.
+    One look at all of /proc, however many runs they are, while those who know whose a process is are there still.
     """
-    for proc in members(trees, ending, spawner):
+    for proc in all_members(trees, ending, spawner):
         send(proc, signal.SIGKILL)
-    leaders = {tree.leader for tree in trees if tree.leader_alive and tree not in ending}
+    chase(trees, ending)
+
+
+def chase(trees: Collection[Tree], ending: Collection[Tree]) -> list[tuple[Proc, Tree | None]]:
+    """SIGKILL to what the runs that are ending have orphaned; those that live still after it, each with its run.
+
+    Quick looks at the spawner's own children: where a process re-forks as fast as it is killed, each generation lands there.
+    Once a leader is reaped and nothing is found here, nothing of its run is left: every descendant of it is below an orphan.
+    """
+    killed: list[tuple[Proc, Tree | None]] = []
+    known: set[int] = set()  # nothing is reaped meanwhile, so a pid stays whose it is
     for _ in range(_QUICK_PASSES):
-        orphans = [orphan for pid in _children() if pid not in leaders and (orphan := look(pid)) and not orphan.is_zombie]
-        mine = [orphan for orphan in orphans if may_end(orphan, owner(trees, orphan), ending, trees)]
-        if not mine:
+        found = _orphans(trees, ending, known)
+        if not found:
             break
-        for orphan in mine:
+        for orphan, whose in found:
             os.kill(orphan.pid, signal.SIGKILL)  # our own child, not reaped yet: the pid is still its own
+            killed.append((orphan, whose))
+    return [(proc, whose) for proc, whose in killed if (now := look(proc.pid)) is not None and not now.is_zombie]
+
+
+def _orphans(trees: Collection[Tree], ending: Collection[Tree], known: set[int]) -> list[tuple[Proc, Tree | None]]:
+    """Living children of this process that go with the runs that are ending, leaders apart; who was looked at is `known`."""
+    known |= {tree.leader for tree in trees if tree.leader_alive}
+    known |= {pid for tree in trees if tree not in ending for pid in tree.beside}
+    found: list[tuple[Proc, Tree | None]] = []
+    for pid in children_of(os.getpid()):
+        if pid in known:
+            continue
+        known.add(pid)
+        orphan = look(pid)
+        if orphan is None or orphan.is_zombie:
+            continue
+        whose = owner(trees, orphan)
+        if may_end(orphan, whose, ending, trees):
+            found.append((orphan, whose))
+    return found
 
 
 def send(proc: Proc, number: int) -> None:
@@ -173,12 +243,3 @@ def send(proc: Proc, number: int) -> None:
                 signal.pidfd_send_signal(pidfd, number)
     finally:
         os.close(pidfd)
-
-
-def _children() -> list[int]:
-    """The children of this single-threaded process, where the kernel lists them (CONFIG_PROC_CHILDREN)."""
-    pid = os.getpid()
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []

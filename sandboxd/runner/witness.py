@@ -14,18 +14,19 @@ import os
 import stat
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 import attrs
 
 from sandboxd.detect.evidence import Evidence
+from sandboxd.runner.tree import children_of
 from sandboxd.runner.waiting import Unreadable, Wait, first_of, wait_of, why_not_here
 
 SEARCH_MAX_S: Final = 0.008  # of work; one look holds the daemon's loop up for little longer, and a busy machine blinds nobody
 _NAME_MAX: Final = 64
 _PROCESSES_MAX: Final = 256
-_THREADS_MAX: Final = 32
+_THREADS_MAX: Final = 256
 _DESCRIPTORS_MAX: Final = 256
 _STRANGERS_MAX: Final = 512
 _RELAYS_MAX: Final = 2  # a relay behind a relay is followed, then the text decides
@@ -85,11 +86,16 @@ class _Found:
 
 
 class Witness:
-    """One run's terminal. `look` is plain and quick; its owner calls it when the detector wants to know."""
+    """One run's terminal. `look` is plain and quick; its owner calls it when the detector wants to know.
 
-    def __init__(self, terminal_fd: int, leader: int) -> None:
+    `strays`: the pids among which those of the run are that are not below its leader any more. On a host of many runs it must
+    not name everybody's, or each look costs as much as there are runs. None: the children of the leader's own parent.
+    """
+
+    def __init__(self, terminal_fd: int, leader: int, strays: Callable[[], Collection[int]] | None = None) -> None:
         self._fd = terminal_fd
         self._leader = leader
+        self._strays = strays or (lambda: _siblings(leader))
         self._terminal = _terminal_of(terminal_fd)
         self._why_not = why_not_here() or ("" if self._terminal else "the terminal's other end cannot be told")
         self._last: _Found | None = None
@@ -111,7 +117,8 @@ class Witness:
         canonical, echo = bool(mode & termios.ICANON), bool(mode & termios.ECHO)
         if self._terminal is None or self._why_not:
             return Evidence(canonical, echo)
-        search = _Search(self._terminal, self._leader, _group_of(self._fd), blind=canonical and not echo)
+        blind = canonical and not echo
+        search = _Search(self._terminal, self._leader, _group_of(self._fd), self._strays, blind=blind)
         found = self._last = search.again(self._last) or search.run()
         if found is None:
             return Evidence(canonical, echo, search.verdict)
@@ -134,10 +141,20 @@ class Witness:
 class _Search:
     """One look for readers, with what it learned on the way."""
 
-    def __init__(self, terminal: _Terminal, leader: int, group: int | None, *, blind: bool, depth: int = 0) -> None:
+    def __init__(
+        self,
+        terminal: _Terminal,
+        leader: int,
+        group: int | None,
+        strays: Callable[[], Collection[int]],
+        *,
+        blind: bool,
+        depth: int = 0,
+    ) -> None:
         self._terminal = terminal
         self._leader = leader
         self._group = group
+        self._strays = strays
         self._blind = blind
         self._depth = depth
         self._ends_at = time.thread_time() + SEARCH_MAX_S
@@ -163,32 +180,40 @@ class _Search:
     def run(self) -> _Found | None:
         """Anybody who waits for input on the terminal, those in the foreground first."""
         seen: set[int] = set()
-        for pid in self._candidates():
-            if pid in seen:
-                continue
-            seen.add(pid)
-            if len(seen) > _PROCESSES_MAX or time.thread_time() > self._ends_at:
-                self._is_cut = True
+        for root in self._roots():
+            for pid in self._below(root, seen):
+                if found := self._process(pid):
+                    return found
+            if self._is_cut:
                 break
-            if found := self._process(pid):
-                return found
         return self._stranger(seen) if self._blind else None
 
-    def _candidates(self) -> Iterator[int]:
+    def _roots(self) -> Iterator[int]:
+        """Those below whom everybody of the run is: asked for one by one, as the first mostly says it."""
         if self._group:
-            yield from _below(self._group)
-        yield from _below(self._leader)
-        facts = _stat(self._leader)
-        if facts is not None and facts.parent > 1:  # the spawner, which inherits orphans
-            for pid in _children(facts.parent):
-                if time.thread_time() > self._ends_at:
-                    self._is_cut = True
-                    return
-                own = _stat(pid)
-                if own is not None and (
-                    own.terminal == self._terminal.device or own.session == self._leader or not own.terminal
-                ):
-                    yield from _below(pid)
+            yield self._group
+        yield self._leader
+        for pid in self._strays():
+            if time.thread_time() > self._ends_at:
+                self._is_cut = True
+                return
+            own = _stat(pid)
+            if own is not None and (own.terminal == self._terminal.device or own.session == self._leader or not own.terminal):
+                yield pid
+
+    def _below(self, root: int, seen: set[int]) -> Iterator[int]:
+        """The process and its descendants that were not seen yet, the nearest first."""
+        row = [root]
+        while row:
+            pid = row.pop(0)
+            if pid in seen:
+                continue
+            if len(seen) >= _PROCESSES_MAX or time.thread_time() > self._ends_at:
+                self._is_cut = True
+                return
+            seen.add(pid)
+            yield pid
+            row += children_of(pid, self._threads(pid))
 
     def _stranger(self, seen: set[int]) -> _Found | None:
         """An agent that was there before, such as gpg's, may ask for a secret on a terminal that is not its own."""
@@ -214,7 +239,7 @@ class _Search:
         if facts.terminal == self._terminal.device and self._group and facts.group != self._group:
             return None  # in the background of its own terminal: a read would stop it
         try:
-            for tid in _threads(pid):
+            for tid in self._threads(pid):
                 if found := self._thread(pid, tid):
                     return found
         except Unreadable:
@@ -222,6 +247,14 @@ class _Search:
                 self._has_unreadable = True
                 self._is_asleep = self._is_asleep or facts.state == "S"
         return None
+
+    def _threads(self, pid: int) -> list[int]:
+        try:
+            names = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            return []
+        self._is_cut = self._is_cut or len(names) > _THREADS_MAX
+        return [int(name) for name in names[:_THREADS_MAX]]
 
     def _thread(self, pid: int, tid: int) -> _Found | None:
         wait = wait_of(pid, tid)
@@ -246,7 +279,7 @@ class _Search:
             if index is None:
                 continue
             inner = _Terminal(os.makedev(136 + (index >> 20), index & 0xFFFFF))
-            search = _Search(inner, found.pid, None, blind=False, depth=self._depth + 1)
+            search = _Search(inner, found.pid, None, self._strays, blind=False, depth=self._depth + 1)
             reader = search.run()
             canonical, echo = _mode_of(index, inner)
             if reader is None:
@@ -320,33 +353,9 @@ def _descriptors(pid: int) -> list[int]:
         return []
 
 
-def _threads(pid: int) -> list[int]:
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")[:_THREADS_MAX]]
-    except OSError:
-        return []
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for tid in _threads(pid):
-        try:
-            with open(f"/proc/{pid}/task/{tid}/children", "rb") as file:
-                found += [int(child) for child in file.read(4096).split()[:_PROCESSES_MAX]]
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def _below(pid: int) -> Iterator[int]:
-    """The process and its descendants, the nearest first."""
-    row = [pid]
-    count = 0
-    while row and count < _PROCESSES_MAX:
-        nearest = row.pop(0)
-        count += 1
-        yield nearest
-        row += _children(nearest)
+def _siblings(leader: int) -> list[int]:
+    facts = _stat(leader)
+    return children_of(facts.parent) if facts is not None and facts.parent > 1 else []
 
 
 def _stat(pid: int) -> _Stat | None:

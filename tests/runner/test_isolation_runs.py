@@ -211,6 +211,32 @@ READERS = {
 }
 
 
+# The reader has no parent of its run left: it is a child of whatever takes orphans in there.
+ORPHAN = """
+import os, time
+if os.fork() == 0:
+    if os.fork() == 0:
+        input("Go on? ")
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+async def test_the_kernel_says_that_an_orphan_waits_for_input(shop: Workshop, confined: Spawner) -> None:
+    if why := availability():
+        pytest.skip(f"NOT TESTED HERE: who reads under isolation: {why}")
+    shop.write(ORPHAN)
+    process = started(await confined.start(shop.request(terminal=True)))
+    assert process.terminal_fd is not None
+    witness = Witness(process.terminal_fd, process.pid, process.strays)
+    await read_until(process.terminal_fd, b"Go on? ")
+    is_seen = await trio.to_thread.run_sync(wait_until, lambda: witness.look().reading, 20)
+    await process.end_tree()
+    process.close()
+
+    assert is_seen
+
+
 @pytest.mark.parametrize("adapter", READERS)
 async def test_the_kernel_says_who_waits_for_input(shop: Workshop, confined: Spawner, adapter: str) -> None:
     if why := availability():
@@ -219,7 +245,7 @@ async def test_the_kernel_says_who_waits_for_input(shop: Workshop, confined: Spa
     shop.write(text, script)
     process = started(await confined.start(shop.request(adapter, terminal=True)))
     assert process.terminal_fd is not None
-    witness = Witness(process.terminal_fd, process.pid)
+    witness = Witness(process.terminal_fd, process.pid, process.strays)
     await read_until(process.terminal_fd, b"Go on? ")
     # It prints, and reads a moment later.
     assert await trio.to_thread.run_sync(wait_until, lambda: witness.look().reading, 20)

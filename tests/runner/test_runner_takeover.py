@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from sandboxd.runner import client
+from sandboxd.runner import birth
 from sandboxd.runner.protocol import MAX_FDS, MAX_FRAME_BYTES, FrameReader, encode, to_json
 from tests.runner.workshop import NO_CGROUP, Workshop, wait_until
 
@@ -106,9 +105,8 @@ def intrude(shop: Workshop) -> Iterator[Callable[..., Intruder]]:
         setup = attrs.evolve(shop.setup(), **{"max_runs": MAX_RUNS, **changes})
         ours, theirs = socket.socketpair()
         ours.settimeout(20)
-        command = [sys.executable, "-I", "-S", "-c", client._BOOTSTRAP, str(theirs.fileno()), str(os.getpid())]
         with theirs:
-            process = subprocess.Popen([*command, *client._import_path()], pass_fds=(theirs.fileno(),), cwd="/", env={})
+            process = subprocess.Popen(birth.command(theirs.fileno()), pass_fds=(theirs.fileno(),), cwd="/", env={})
         intruder = Intruder(process, ours)
         made.append(intruder)
         intruder.say(encode({"setup": to_json(setup)}))

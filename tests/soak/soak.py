@@ -27,6 +27,7 @@ import attrs
 import httpx
 import trio
 
+from sandboxd.runner.tree import children_of
 from tests.support.daemon import HITL, Daemon, prompt_of
 
 HALVES: Final = 2
@@ -35,6 +36,9 @@ SAMPLE_S: Final = 1.0
 ASKS_EVERY: Final = 5  # of the tasks, and a task that asks does so every `LINES` lines
 LINES: Final = 8
 PAUSE_S: Final = 1.0
+STARTERS: Final = 4
+LIMIT_S: Final = 900  # of a task, the longest that adapter-command/v1 knows
+SPARE_S: Final = 60  # to end everything
 POLICY = """
 format = 1
 adapter = "talker"
@@ -55,6 +59,9 @@ one-of = ["plan"]
 [hole.script]
 path-under = ["."]
 
+[limits]
+timeout = {{ default = "15m", max = "15m" }}
+
 [prompts]
 max = 10000
 """
@@ -67,6 +74,7 @@ class Sample:
     at_s: float
     rss_bytes: int
     descriptors: int
+    cpu_s: float
 
 
 @attrs.define
@@ -96,6 +104,7 @@ class Soak:
     broken: int = 0  # connections; a client comes back
     lines: int = 0
     told: int = 0
+    start_s: float = 0
     client: httpx.AsyncClient = attrs.field(default=None)
 
     async def run(self) -> None:
@@ -104,8 +113,13 @@ class Soak:
         async with httpx.AsyncClient(
             base_url=self.daemon.url, headers=headers, timeout=60, trust_env=False, limits=limits
         ) as self.client:
-            for number in range(self.ptys):
-                self.tasks.append(await self._start("asker" if number % ASKS_EVERY == 0 else "talker"))
+            began = time.monotonic()
+            self.tasks = [""] * self.ptys
+            async with trio.open_nursery() as starters:  # some at a time, as clients do
+                for first in range(STARTERS):
+                    starters.start_soon(self._start_some, range(first, self.ptys, STARTERS))
+            self.start_s = time.monotonic() - began
+            assert self.start_s + self.seconds < LIMIT_S - SPARE_S, f"{self.start_s:.0f} s to start: their limit would end them"
             async with trio.open_nursery() as nursery:  # listeners, the answerer and the watcher
                 for number in range(self.subscribers):
                     nursery.start_soon(self._follow, self.tasks[number % len(self.tasks)])
@@ -117,13 +131,17 @@ class Soak:
                 await self._in_batches(self._cancel)
             await self._in_batches(self._check)
 
+    async def _start_some(self, numbers: range) -> None:
+        for number in numbers:
+            self.tasks[number] = await self._start("asker" if number % ASKS_EVERY == 0 else "talker")
+
     async def _start(self, adapter: str) -> str:
         envelope = {
             "adapter": adapter,
             "mode": "plan",
             "command": ["bash", "talker.sh"],
             "working_dir": "/workspace",
-            "timeout_seconds": 900,
+            "timeout_seconds": LIMIT_S,
             "input_mode": "text-line",
         }
         body = self.daemon.message(envelope) | {"configuration": {"returnImmediately": True}}
@@ -195,10 +213,11 @@ class Soak:
         began = time.monotonic()
         while True:
             assert self.daemon.process is not None
-            pids = [self.daemon.process.pid, *children(self.daemon.process.pid)]
+            pids = [self.daemon.process.pid, *children_of(self.daemon.process.pid)]
             metrics = (await self.client.get("/metrics")).text  # a daemon that cannot be traced tells its descriptors itself
             descriptors = float(re.findall(r"^sandboxd_open_descriptors (\S+)", metrics, re.M)[0])
-            self.samples.append(Sample(time.monotonic() - began, sum(map(rss_bytes, pids)), int(descriptors)))
+            rss, cpu = sum(map(rss_bytes, pids)), sum(map(cpu_s, pids))
+            self.samples.append(Sample(time.monotonic() - began, rss, int(descriptors), cpu))
             await trio.sleep(SAMPLE_S)
 
     async def _in_batches(self, act: Callable[[str], Awaitable[None]]) -> None:
@@ -234,6 +253,8 @@ class Soak:
         """What came of it; `faults` empty: all is well."""
         half = [sample for sample in self.samples if sample.at_s >= self.seconds / HALVES]
         quarter = max(1, len(half) // 4)
+        span_s = self.samples[-1].at_s - self.samples[0].at_s
+        cpu = (self.samples[-1].cpu_s - self.samples[0].cpu_s) / span_s
         first, last = half[:quarter], half[-quarter:]
         rss = [statistics.median(sample.rss_bytes for sample in part) for part in (first, last)]
         descriptors = [statistics.median(sample.descriptors for sample in part) for part in (first, last)]
@@ -246,7 +267,11 @@ class Soak:
         if not self.answered <= self.told <= self.answered + self.unsure:
             faults.append(f"{self.answered} answers were accepted, and {self.told} were read")
         return {
+            "date": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+            "load": [round(load, 1) for load in os.getloadavg()],
             "seconds": self.seconds,
+            "start_seconds": round(self.start_s, 1),
+            "cpu": round(cpu, 2),
             "ptys": self.ptys,
             "subscribers": self.subscribers,
             "lines": self.lines,
@@ -280,8 +305,12 @@ def soak(folder: Path, *, seconds: float, ptys: int, subscribers: int) -> dict[s
     return found.figures()
 
 
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def cpu_s(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rss_bytes(pid: int) -> int:
