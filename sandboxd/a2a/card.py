@@ -26,6 +26,8 @@ from sandboxd.a2a.extensions import (
     IDEMPOTENCY,
     IDEMPOTENCY_MAX_ENTRIES,
     IDEMPOTENCY_TTL_S,
+    MISSION,
+    REISSUE,
 )
 from sandboxd.a2a.jsontext import canonical_json
 
@@ -154,6 +156,11 @@ def _extensions(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
             "params": {"ttl_seconds": IDEMPOTENCY_TTL_S, "max_entries": IDEMPOTENCY_MAX_ENTRIES},
         }
     )
+    if commands:
+        why = "The command finds the id of its mission, where its message names one."
+        listed.append({"uri": MISSION, "description": why, "required": False, "params": {}})
+        why = "A question that a program still waits at is asked again, under a new prompt id; the old id takes no answer."
+        listed.append({"uri": REISSUE, "description": why, "required": False, "params": {}})
     return listed
 
 

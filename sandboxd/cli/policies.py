@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from sandboxd import packs
 from sandboxd.a2a.canonical import sha256_hex
 from sandboxd.approvals.events import Received
 from sandboxd.approvals.record import Question, Terms
@@ -19,11 +21,14 @@ from sandboxd.cli.console import Console
 from sandboxd.cli.exits import Exit, Failure, of_load_error
 from sandboxd.cli.options import json_option
 from sandboxd.cockpit.config import read_rules
+from sandboxd.cockpit.context import Known, Preseed, load_preseeds, resolve_context
 from sandboxd.cockpit.controller import terms_of
 from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
 from sandboxd.errors import LoadError
 from sandboxd.hitl.envelope import PromptEnvelope
 from sandboxd.hitl.received import parse_envelope
+
+_BECAUSE: Final = {Known: "it was given when the mission was started", Resolved: "the rule says so"}
 
 
 @click.group()
@@ -36,17 +41,25 @@ def policies() -> None:
 @click.option("--prompt", "prompt", type=click.File("r", encoding="utf-8"), required=True, help="A prompt envelope, as JSON.")
 @click.option("--as", "name", default="", metavar="NAME", help="A person, or an account such as token:alice.")
 @click.option("--host", default="any-host", show_default=True, help="The host that asks.")
+@click.option("--answers", type=click.Path(path_type=Path), metavar="FILE", help="What its mission answers beforehand.")
+@click.option("--starter", default="", metavar="NAME", help="The person, or the account, who started its mission.")
 @json_option
-def test_(*, files: tuple[Path, ...], prompt: Any, name: str, host: str, as_json: bool) -> None:
-    """Say which rule a question meets, whether the rule answers it, and who else may.
+def test_(
+    *, files: tuple[Path, ...], prompt: Any, name: str, host: str, answers: Path | None, starter: str, as_json: bool
+) -> None:
+    """Say whether a question's mission knows the answer, which rule it meets, whether that answers it, and who else may.
 
-    Exit code: 0 the rule answers, or NAME may · 4 NAME may not · 1 nobody was named, and people are asked.
+    Exit code: 0 mission or rule answers, or NAME may · 4 NAME may not · 1 nobody was named, and people are asked.
     """
     try:
         book = read_rules(list(files))
+        preseeds = load_preseeds(str(answers), packs.read(answers).text) if answers else ()
     except LoadError as error:
         raise of_load_error(error) from error
-    told, code = _explain(book, _read(prompt), host, name)
+    if preseeds and not starter:
+        raise click.UsageError("--answers are somebody's own: name them by --starter")
+    mission = (preseeds, _principal(starter)) if starter else None
+    told, code = _explain(book, _read(prompt), host, name, mission)
     console = Console.of_process()
     if as_json:
         console.object({"schema": "sandboxd.policies-test/1", **told})
@@ -68,28 +81,37 @@ def _read(file: Any) -> PromptEnvelope:
     return envelope
 
 
-def _explain(book: RuleBook, envelope: PromptEnvelope, host: str, name: str) -> tuple[dict[str, Any], Exit]:
-    terms, rule = terms_of(book, host, envelope), book.find(host, envelope.prompt)
+def _explain(
+    book: RuleBook, envelope: PromptEnvelope, host: str, name: str, mission: tuple[Sequence[Preseed], Principal] | None
+) -> tuple[dict[str, Any], Exit]:
+    terms = terms_of(book, host, envelope, mission[1].person if mission else None)
+    rule = book.find(host, envelope.prompt)
     question = Question(envelope.prompt_id, sha256_hex([]), envelope.allowed_responders, None)  # a deadline may have passed
     approval = begin(Received(question, terms, ""), datetime.now(UTC)).approval
-    found = resolve(book, host, envelope.prompt, approval)
+    known = resolve_context(*mission, envelope.prompt, approval) if mission else "it is no mission's, as far as was said"
+    found: Resolved | Known | str = known if isinstance(known, Known) else resolve(book, host, envelope.prompt, approval)
+    by = f"policy:{found.rule.name}" if isinstance(found, Resolved) else "people"
     told: dict[str, Any] = {
+        "mission": "knows the answer" if isinstance(known, Known) else known,
         "rule": rule.name if rule else "(none)",
-        "answered_by": f"policy:{found.rule.name}" if isinstance(found, Resolved) else "people",
-        "because": "the rule says so" if isinstance(found, Resolved) else found,
+        "answered_by": found.principal.name if isinstance(found, Known) else by,
+        "because": _BECAUSE.get(type(found)) or found,
         "must_agree": approval.votes_needed,
         "answers_are": terms.payload_class,
         "stands": _spell(terms),
     }
     if approval.dead_end:
         told["nobody"] = approval.dead_end
-    code = Exit.DONE if isinstance(found, Resolved) else Exit.OTHER
+    code = Exit.OTHER if isinstance(found, str) else Exit.DONE
     if name:
-        person = re.sub(r"^(token|uid|cert|web):", "", name)
-        may = approval.is_eligible(Principal(name, person, may_answer=True))
+        may = approval.is_eligible(_principal(name))
         told[name] = "may answer, where granted to answer at all" if may else "may not answer"
         code = Exit.DONE if may else Exit.NOT_ALLOWED
     return told, code
+
+
+def _principal(name: str) -> Principal:
+    return Principal(name, re.sub(r"^(token|uid|cert|web):", "", name), may_answer=True)
 
 
 def _spell(terms: Terms) -> str:

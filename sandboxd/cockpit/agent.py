@@ -1,8 +1,9 @@
 """How is a host asked and answered over A2A 1.0?
 
 JSON-RPC or HTTP+JSON, as the host is configured. The hitl-prompt extension is opted into by its full URI on every request. No
-redirect is followed, no proxy of the environment is used, and an answer has a bound. idempotency/v1 is left out on purpose:
-under it a host repeats a passing failure for as long as it remembers it, and the prompt id makes answers safe to send again.
+redirect is followed, no proxy of the environment is used, and an answer has a bound. Answers leave idempotency/v1 out on
+purpose: under it a host repeats a passing failure for as long as it remembers it, and the prompt id makes answers safe to send
+again. What starts a task has nothing else that would, so it activates it.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ import attrs
 import httpx
 import trio
 
-from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
+from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, REISSUE
 from sandboxd.a2a.jsontext import parse_json
 from sandboxd.a2a.model import TaskState
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
 from sandboxd.cockpit.sse import Events, TooLong
 from sandboxd.errors import InvalidJson
+from sandboxd.hitl.received import envelope_in
 
 BODY_MAX_BYTES: Final = 32 * 1024 * 1024  # a task comes with its artifacts
 CALL_S: Final = 15.0
 SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
 PAGES_MAX: Final = 20
 _NO_SUCH_RANGE: Final = httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE  # there are no more bytes yet
+CARD_S: Final = 300.0  # as long as a sandboxd's card may be kept
+_DISPATCH: Final = ", ".join((HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY, MISSION))
 Transport = Literal["jsonrpc", "rest"]
 Hear = Callable[[int | None, Seen], bool]  # the event's number, None: it has none; False: no more of them
 
@@ -72,6 +76,8 @@ class Agent:
         self._address = address
         self._http = http
         self._ids = itertools.count(1)
+        self._card: Mapping[str, Any] | None = None
+        self._card_until = 0.0
 
     async def unfinished(self) -> Sequence[Seen]:
         """Every task that this client may see and that has not ended."""
@@ -131,6 +137,80 @@ class Agent:
         body = {"message": message, "configuration": {"returnImmediately": True}}
         await self._call("SendMessage", "POST", "/message:send", body)
 
+    async def dispatch(
+        self, *, envelope: Mapping[str, Any], text: str, message_id: str, context_id: str, mission_id: str
+    ) -> Seen:
+        """Have an adapter command started; the task that came of it. A message id is acted on once, where the host can."""
+        message = {
+            "messageId": message_id,
+            "role": "ROLE_USER",
+            "contextId": context_id,
+            "parts": [{"text": text}],
+            "metadata": {ADAPTER_COMMAND: dict(envelope), MISSION: {"mission_id": mission_id}},
+        }
+        body = {"message": message, "configuration": {"returnImmediately": True}}
+        return self._task(await self._call("SendMessage", "POST", "/message:send", body, active=_DISPATCH))
+
+    async def find_in_context(self, context_id: str) -> Seen | None:
+        """The task of that context, if the host shows one; the oldest of several."""
+        query = {"contextId": context_id, "pageSize": 100}
+        page = await self._call("ListTasks", "GET", "/tasks", query, in_query=True)
+        listed = page.get("tasks")
+        found = [seen for one in (listed if isinstance(listed, list) else []) if (seen := read_task(one))]
+        return next((seen for seen in reversed(found) if seen.context_id == context_id), None)
+
+    async def declared(self, uri: str) -> Mapping[str, Any] | None:
+        """The parameters of an extension that the host's card declares; None: it does not declare it."""
+        if self._card is None or trio.current_time() > self._card_until:
+            self._card, self._card_until = await self._read_card(), trio.current_time() + CARD_S
+        capabilities = self._card.get("capabilities")
+        listed = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+        for one in listed if isinstance(listed, list) else []:
+            if isinstance(one, Mapping) and one.get("uri") == uri:
+                params = one.get("params")
+                return params if isinstance(params, Mapping) else {}
+        return None
+
+    async def _read_card(self) -> Mapping[str, Any]:
+        """Below the interface's URL, where a host shows several agents, or at the origin's well-known place (A2A 1.0 §8.2)."""
+        origin = httpx.URL(self._address.url).copy_with(raw_path=b"/")
+        for base in dict.fromkeys((self._address.url, str(origin).rstrip("/"))):
+            with _reaching():
+                request = self._http.build_request("GET", base + "/.well-known/agent-card.json")
+                async with self._sent(request) as response:
+                    body = await _body(response)
+                    if response.status_code == httpx.codes.OK and isinstance(body, Mapping):
+                        return body
+                    if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+                        raise Unreachable(f"the host does not show its card (HTTP {response.status_code})")
+        return {}
+
+    async def result(self, task_id: str) -> tuple[Seen, Sequence[Mapping[str, Any]]]:
+        """A task, and what it left; nothing where it has not ended, for what there is by then is no result."""
+        task = await self._call("GetTask", "GET", f"/tasks/{_segment(task_id)}", {"id": task_id}, in_query=True)
+        seen = self._task(task)
+        if not seen.state.is_terminal:
+            return seen, ()
+        held = task.get("task", task).get("artifacts")
+        return seen, [one for one in (held if isinstance(held, list) else []) if isinstance(one, Mapping)]
+
+    async def reissue(self, task_id: str, prompt_id: str) -> str:
+        """Have a question asked again that the task waits at; the new prompt id. For a host that declares `REISSUE`."""
+        body = {"id": task_id, "promptId": prompt_id}
+        try:
+            result = await self._call(
+                "ReissuePrompt", "POST", f"/tasks/{_segment(task_id)}:reissue", body, active=f"{HITL_PROMPT}, {REISSUE}"
+            )
+        except Refused as refused:
+            if refused.reissued_as is not None:  # the reply to an earlier try was lost
+                return refused.reissued_as
+            raise
+        raw = envelope_in(self._task(result).message)
+        found = raw.get("prompt_id") if isinstance(raw, Mapping) else None
+        if not isinstance(found, str) or found == prompt_id:
+            raise Unreadable("the host does not say under which id it asks")
+        return found
+
     async def cancel(self, task_id: str, reason: str) -> Seen:
         """End the task; as it then stands."""
         body = {"id": task_id, "metadata": {"reason": reason}}
@@ -165,7 +245,14 @@ class Agent:
         return self._address.transport == "jsonrpc"
 
     async def _call(
-        self, method: str, verb: str, path: str, params: Mapping[str, Any], *, in_query: bool = False
+        self,
+        method: str,
+        verb: str,
+        path: str,
+        params: Mapping[str, Any],
+        *,
+        in_query: bool = False,
+        active: str = HITL_PROMPT,
     ) -> Mapping[str, Any]:
         with _reaching():
             if self._is_rpc:
@@ -175,6 +262,7 @@ class Agent:
                 request = self._http.build_request(verb, self._address.url + path, params=query)
             else:
                 request = self._http.build_request(verb, self._address.url + path, json=params)
+            request.headers["A2A-Extensions"] = active
             with trio.move_on_after(CALL_S * 2):  # httpx bounds each read, not all of them together
                 async with self._sent(request) as response:
                     return self._read(response.status_code, await _body(response))
@@ -242,6 +330,8 @@ class _Whole(httpx.AsyncByteStream):
 def _reaching() -> Iterator[None]:
     try:
         yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise Unreachable(f"the host cannot be reached ({type(error).__name__})", never_left=True) from error
     except (httpx.HTTPError, httpx.StreamError) as error:
         raise Unreachable(f"the host cannot be reached ({type(error).__name__})") from error
     except TooLong as error:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cattrs import Converter
 
 from sandboxd.approvals.events import Deliver, Fence, Inquire
 from sandboxd.approvals.record import Approval
+
+T = TypeVar("T")
 
 VERSION: Final = 1
 Wire = Deliver | Inquire | Fence
@@ -45,6 +47,17 @@ def decode(text: str) -> Approval:
     """The approval that `encode` was given; `Undecodable`."""
     approval: Approval = _structure(text, Approval)
     return approval
+
+
+def encode_value(value: Any) -> str:
+    """Any frozen value of a room beside, in the same spelling."""
+    return json.dumps({"v": VERSION, **_CONVERTER.unstructure(value)}, separators=(",", ":"))
+
+
+def decode_value(text: str, cls: type[T]) -> T:
+    """The value that `encode_value` was given; `Undecodable`."""
+    value: T = _structure(text, cls)
+    return value
 
 
 def encode_wire(wire: Wire) -> tuple[str, str]:

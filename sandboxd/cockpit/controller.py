@@ -17,13 +17,17 @@ import trio
 
 from sandboxd import logs
 from sandboxd.a2a.canonical import canonical
+from sandboxd.a2a.extensions import REISSUE
 from sandboxd.approvals.events import CancelAsked, Moved, Received, ResumeAsked, Settled, Voted
 from sandboxd.approvals.record import Payload, Question, Terms, payload
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.agent import Agent
 from sandboxd.cockpit.audit import Links
 from sandboxd.cockpit.calls import call
+from sandboxd.cockpit.context import CHANNEL, Known, resolve_context
 from sandboxd.cockpit.intake import Asks, AsksOtherwise, read_question
+from sandboxd.cockpit.missions.desk import Missions
+from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
@@ -44,10 +48,18 @@ _SELF: Final = Principal("cockpit:question-cap", "cockpit:question-cap", may_ans
 _log = logs.logger(__name__)
 
 
-def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope) -> Terms:
+def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope, starter: str | None = None) -> Terms:
     """On which terms a question is asked: the rules', and what is asked for in secret is never kept."""
-    terms = book.terms(host, envelope)
+    terms = book.terms(host, envelope, starter)
     return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
+
+
+class CannotReissue(Exception):
+    """A question is not asked again. `code`: not-allowed, open, answered, unsupported, gone (nobody waits at it), host."""
+
+    def __init__(self, code: str, why: str) -> None:
+        super().__init__(f"cannot ask it again: {why}")
+        self.code = code
 
 
 class Controller:
@@ -62,8 +74,10 @@ class Controller:
         *,
         rules: RuleBook,
         questions_max: int,
+        mission_tries: int = TRIES_MAX,
     ) -> None:
         self.records = records
+        self.missions = Missions(records, agents, clock, tries_max=mission_tries)
         self._agents = agents
         self._judge = judge
         self.clock = clock
@@ -82,6 +96,7 @@ class Controller:
             nursery.start_soon(self._keep_times)
             nursery.start_soon(self._make_calls)
             nursery.start_soon(self._find_answers)
+            await nursery.start(self.missions.run)
             task_status.started()
 
     # ── what channels bring ──
@@ -127,6 +142,39 @@ class Controller:
         """Somebody takes it on themselves to close what cannot be found out."""
         return await self.records.hear(record, Settled(principal, channel, reason))
 
+    async def reissue(self, record: Record, principal: Principal, channel: str) -> str:
+        """Somebody wants a question asked again that is closed here, and at which its program waits still; the new prompt's id.
+
+        `CannotReissue` says why not. It grants nothing: the new question is asked on the rules' terms, as any other.
+        """
+        try:
+            asked_as = await self._reissue(record, principal)
+        except CannotReissue as refused:
+            await self.records.note(record, "reissueasked", refused.code, principal, channel)
+            raise
+        await self.records.note(record, "reissueasked", "reissued", principal, channel)
+        return asked_as
+
+    async def _reissue(self, record: Record, principal: Principal) -> str:
+        approval, agent = record.approval, self._agents.get(record.place.host)
+        if not principal.may_answer:
+            raise CannotReissue("not-allowed", f"{principal.name} may not answer questions")
+        if approval.phase != "closed":
+            raise CannotReissue("open", "it is open here: answer it")
+        if approval.status == "responded":
+            raise CannotReissue("answered", "it was answered")
+        if agent is None:
+            raise CannotReissue("host", f"the host `{record.place.host}` is no longer configured")
+        try:
+            if await agent.declared(REISSUE) is None:
+                raise CannotReissue("unsupported", "its host does not declare that it can ask a question again")
+            return await agent.reissue(record.place.task_id, record.prompt_id)
+        except Refused as refused:
+            code = "gone" if refused.is_conflict or refused.is_unknown_task else "host"
+            raise CannotReissue(code, f"{refused}: {refused.words}") from refused
+        except (Unreachable, Unreadable) as error:
+            raise CannotReissue("host", str(error)) from error
+
     # ── what hosts say ──
 
     async def saw(self, agent: Agent, seen: Seen) -> None:
@@ -137,6 +185,7 @@ class Controller:
             others = [one for one in await self.records.of_task(agent.name, seen.task_id) if one.prompt_id != asked]
             if any(one.approval.phase != "delivering" for one in others):
                 await self._look_anew(agent, place, others)
+        await self.missions.saw(agent.name, seen)
         if seen.state.is_terminal:
             self._looks.pop(place, None)
 
@@ -186,10 +235,13 @@ class Controller:
         known = await self.records.find(place.host, envelope.prompt_id)
         if known is not None and known.approval.question.digest == asks.digest:
             return envelope.prompt_id
-        terms = terms_of(self._rules, place.host, envelope)
+        kept = await self.missions.of_place(place)
+        mission = kept.mission if kept else None
+        terms = terms_of(self._rules, place.host, envelope, mission.person if mission else None)
         question = Question(envelope.prompt_id, asks.digest, envelope.allowed_responders, envelope.deadline)
         event = Received(question, terms, secrets.token_hex(16))
-        heard = await self.records.receive(place, asks.raw, event, Links(sandbox=place.host))
+        links = Links(mission=mission.mission_id if mission else None, sandbox=place.host)
+        heard = await self.records.receive(place, asks.raw, event, links)
         if heard.asked > self._questions_max:
             why = f"the task has asked more than {self._questions_max} questions"
             await self.records.hear(heard.record, CancelAsked(_SELF, "cockpit", why))
@@ -214,10 +266,12 @@ class Controller:
                 await self.records.tick()
 
     async def _find_answers(self) -> None:
-        """Each new question: a rule first, and people only when none answers it."""
+        """Each new question: what its mission knows first, then a rule, and people only when neither answers it."""
         while True:
             since = self.records.changes
             for record in await self.records.untold():
+                if await self._answer_from_context(record):
+                    continue
                 found = resolve(self._rules, record.place.host, record.envelope["prompt"], record.approval)
                 if isinstance(found, Resolved) and not record.approval.verdicts:  # once: what was refused is for people
                     heard = await self.answer(record, found.rule.principal, "policy", found.answer)
@@ -228,6 +282,20 @@ class Controller:
                     )
                 await self.records.tell_people(record)
             await self.records.wait_changed(since)
+
+    async def _answer_from_context(self, record: Record) -> bool:
+        kept = await self.missions.of_place(record.place)
+        if kept is None or record.approval.verdicts:  # once: what was refused is for people
+            return False
+        mission = kept.mission
+        found = resolve_context(mission.order.preseeds, mission.principal, record.envelope["prompt"], record.approval)
+        if not isinstance(found, Known):
+            return False
+        heard = await self.answer(record, found.principal, CHANNEL, found.preseed.answer)
+        if heard.decided.marks[-1].outcome == "decided":
+            return True
+        _log.warning("Cannot answer from a mission's context", mission=mission.mission_id, prompt=record.prompt_id)
+        return False
 
     async def _make_calls(self) -> None:
         """One call of a question at a time; the next one is made once the outcome of this one is on disk."""

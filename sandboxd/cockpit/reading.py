@@ -11,15 +11,18 @@ from typing import Any, Final
 
 import attrs
 
-from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, RUN_FACTS
+from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS, RUN_FACTS
 from sandboxd.a2a.model import TaskState
+from sandboxd.hitl.envelope import plain_text
 
 _STATES: Final = {f"TASK_STATE_{state.name}": state for state in TaskState}
 CONFLICT: Final = -32010  # hitl-prompt/v1, Acceptance and rejection
 INVALID: Final = -32011
+_UNDELIVERED: Final = -32012  # it fits, and could not be typed; where the prompt is gone by then, the next try is told so
 _INTERNAL: Final = -32603
 _NO_TASK: Final = -32001
 _LEVELS_MAX: Final = 16
+WORDS_MAX_CHARS: Final = 1000
 
 
 class Unreadable(Exception):
@@ -27,7 +30,14 @@ class Unreadable(Exception):
 
 
 class Unreachable(Exception):
-    """Nothing came, or nothing that says what became of the request; another try may go better."""
+    """Nothing came, or nothing that says what became of the request; another try may go better.
+
+    `never_left`: no connection was made, so the host cannot have seen the request.
+    """
+
+    def __init__(self, why: str, *, never_left: bool = False) -> None:
+        super().__init__(why)
+        self.never_left = never_left
 
 
 class Refused(Exception):
@@ -57,14 +67,29 @@ class Refused(Exception):
     @property
     def is_passing(self) -> bool:
         """Whether the same request may be taken another time."""
-        return self.code == _INTERNAL or self.status in (408, 425, 429) or self.status >= 500
+        return self.code in (_INTERNAL, _UNDELIVERED) or self.status in (408, 425, 429) or self.status >= 500
 
     @property
     def accepted_message_id(self) -> str | None:
         """Which message was accepted for the prompt, where the host tells."""
-        names = ("accepted_message_id", "acceptedMessageId")  # in google.rpc.ErrorInfo, names are spelled the second way
+        return self._fact(
+            "accepted_message_id", "acceptedMessageId"
+        )  # in google.rpc.ErrorInfo, names are spelled the second way
+
+    @property
+    def reissued_as(self) -> str | None:
+        """Under which prompt id the question was asked again, where the host tells."""
+        return self._fact(REISSUED_AS, "reissuedAs")
+
+    def _fact(self, *names: str) -> str | None:
         found = next((value for name in names for value in _values(self.body, name)), None)
         return found if isinstance(found, str) else None
+
+    @property
+    def words(self) -> str:
+        """What the host says of it, as plain text; only for a request that holds no answer, which it might quote."""
+        said = [value for name in ("message", "detail") for value in _values(self.body, name) if isinstance(value, str)]
+        return plain_text(said[0])[:WORDS_MAX_CHARS] if said else ""
 
     @property
     def misfits(self) -> str:

@@ -17,9 +17,11 @@ import trio
 
 from sandboxd.approvals.events import Event, Received, Restarted, Ticked
 from sandboxd.approvals.reducer import begin, decide
+from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit import audit, rows
 from sandboxd.cockpit.audit import Kept, Links
 from sandboxd.cockpit.codec import from_us
+from sandboxd.cockpit.missions import rows as missions
 from sandboxd.cockpit.record import Heard, News, Pending, Place, Record, Sighting
 from sandboxd.cockpit.schema import SCHEMA
 from sandboxd.db.database import Database, open_database
@@ -45,10 +47,11 @@ class Records:
             now = self._clock()
             known = rows.find(connection, place.host, event.question.prompt_id)
             if known is not None:
-                return self._decide(connection, known, event, now)
+                return decide_question(connection, known, event, now)
             decided = begin(event, now)
             record = rows.insert(connection, place, envelope, links, decided.approval)
             rows.tell(connection, record, event, decided, now=now)
+            missions.question_moved(connection, place, record.number, decided.approval, now)
             return Heard(record, decided, rows.asked(connection, place.host, place.task_id))
 
         return await self._write(work)
@@ -57,7 +60,7 @@ class Records:
         """An event about that question, whatever has become of it since. `done`: the revision of the call that it ends."""
 
         def work(connection: sqlite3.Connection) -> Heard:
-            return self._decide(connection, rows.by_number(connection, record.number), event, self._clock(), done)
+            return decide_question(connection, rows.by_number(connection, record.number), event, self._clock(), done)
 
         return await self._write(work)
 
@@ -68,7 +71,7 @@ class Records:
             now, waiting = self._clock(), rows.unfinished(connection)
             rows.drop_wires(connection)
             for record in waiting:
-                self._decide(connection, record, Restarted(), now)
+                decide_question(connection, record, Restarted(), now)
             return len(waiting)
 
         return await self._write(work)
@@ -79,7 +82,7 @@ class Records:
         def work(connection: sqlite3.Connection) -> None:
             now = self._clock()
             for record in rows.due(connection, now, DUE_AT_ONCE):
-                self._decide(connection, record, Ticked(), now)
+                decide_question(connection, record, Ticked(), now)
 
         await self._write(work)
 
@@ -129,6 +132,15 @@ class Records:
         """No rule answers it: people are asked."""
         await self._write(lambda connection: rows.tell_people(connection, record.number, self._clock()))
 
+    async def note(self, record: Record, event: str, outcome: str, principal: Principal, channel: str) -> None:
+        """Put on record what somebody did about a question that changes nothing of it."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            now = self._clock()
+            rows.note(connection, record, event=event, outcome=outcome, principal=principal, channel=channel, now=now)
+
+        await self._write(work)
+
     async def news_after(self, number: int, limit: int) -> Sequence[News]:
         """What people are told, behind that number and in order; a channel keeps how far it has come."""
         return await self._database.read(lambda connection: rows.news_after(connection, number, limit))
@@ -138,7 +150,7 @@ class Records:
         return await self._database.read(lambda connection: audit.last(connection, limit))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What one moment of the file says; for those who show it (`listing`)."""
+        """What one moment of the file says; for those who show it (`listing`), and for the rooms beside, with their tables."""
         return await self._database.read(work)
 
     @property
@@ -162,15 +174,25 @@ class Records:
         """Finish what was begun."""
         await self._database.close()
 
-    @staticmethod
-    def _decide(connection: sqlite3.Connection, record: Record, event: Event, now: datetime, done: int | None = None) -> Heard:
-        decided = decide(record.approval, event, now)
-        return Heard(rows.keep(connection, record, event, decided, now=now, done=done), decided)
+    async def write(self, work: Callable[[sqlite3.Connection, datetime], T]) -> T:
+        """For the rooms beside: one transaction, with the time read inside it; who waits for changes hears of it."""
+        return await self._write(lambda connection: work(connection, self._clock()))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         result = await self._database.write(work)
         self.touch()
         return result
+
+
+def decide_question(
+    connection: sqlite3.Connection, record: Record, event: Event, now: datetime, done: int | None = None
+) -> Heard:
+    """One event about a question, within a transaction: all that it changes, its mission included."""
+    decided = decide(record.approval, event, now)
+    kept = rows.keep(connection, record, event, decided, now=now, done=done)
+    if decided.approval != record.approval:
+        missions.question_moved(connection, record.place, record.number, decided.approval, now)
+    return Heard(kept, decided)
 
 
 @asynccontextmanager

@@ -29,7 +29,10 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 @attrs.frozen
 class Rule:
-    """One rule: for which questions, on which terms, and what it answers. `hosts` empty: all. `question` None: any."""
+    """One rule: for which questions, on which terms, and what it answers. `hosts` empty: all. `question` None: any.
+
+    `bars_starter`: who started the mission may not answer its question.
+    """
 
     name: str
     terms: Terms
@@ -38,6 +41,7 @@ class Rule:
     answer: Mapping[str, Any] | None = None
     fits: tuple[str, ...] = ()
     does_not_fit: tuple[str, ...] = ()
+    bars_starter: bool = False
 
     @property
     def principal(self) -> Principal:
@@ -57,15 +61,17 @@ class RuleBook:
 
     usual: Terms = attrs.field(factory=lambda: Terms(payload_class="redacted"))
     rules: tuple[Rule, ...] = ()
+    bars_starter: bool = False
 
     def find(self, host: str, question: str) -> Rule | None:
         """The first rule for that question."""
         return next((rule for rule in self.rules if rule.matches(host, question)), None)
 
-    def terms(self, host: str, envelope: PromptEnvelope) -> Terms:
-        """On which terms a question is asked."""
+    def terms(self, host: str, envelope: PromptEnvelope, starter: str | None = None) -> Terms:
+        """On which terms a question is asked. `starter`: the person who started its mission, where it is one's."""
         rule = self.find(host, envelope.prompt)
-        return self.usual if rule is None else rule.terms
+        terms, bars = (self.usual, self.bars_starter) if rule is None else (rule.terms, rule.bars_starter)
+        return attrs.evolve(terms, barred=terms.barred | {starter}) if starter is not None and bars else terms
 
 
 @attrs.frozen
@@ -99,19 +105,19 @@ def load_rules(source: str, text: str, base: RuleBook | None = None) -> RuleBook
     top = Table(parse_toml(source, text), problems)
     if not top.has("format") or repr(top.values["format"]) != repr(FORMAT):
         top.problem("format", f"must be `format = {FORMAT}`, the only format that there is")
-    usual = before.usual
+    usual, bars_starter = before.usual, before.bars_starter
     if top.has("usual"):
         table = top.table("usual")
-        usual = _read_terms(table, usual)
+        usual, bars_starter = _read_terms(table, usual), _read_starter(table, bars_starter)
         table.close()
-    rules = tuple(_read_rule(table, usual) for table in top.tables("rule"))
+    rules = tuple(_read_rule(table, usual, bars_starter) for table in top.tables("rule"))
     top.close()
     names = [rule.name for rule in (*before.rules, *rules)]
     for name in sorted({name for name in names if names.count(name) > 1}):
         top.problem("rule", f"the name `{name}` stands twice")
     if problems:
         raise LoadError(source, problems)
-    return RuleBook(usual, before.rules + rules)
+    return RuleBook(usual, before.rules + rules, bars_starter)
 
 
 def check_examples(book: RuleBook) -> tuple[Problem, ...]:
@@ -132,7 +138,11 @@ def check_examples(book: RuleBook) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def _read_rule(table: Table, usual: Terms) -> Rule:
+def _read_starter(table: Table, usual: bool) -> bool:
+    return table.word("mission-starter", ("may-answer", "barred"), "barred" if usual else "may-answer") == "barred"
+
+
+def _read_rule(table: Table, usual: Terms, bars_starter: bool) -> Rule:
     name = table.text("name")
     if name and not _NAME.fullmatch(name):
         table.problem("name", "must be small letters, digits, `.`, `_` and `-`")
@@ -148,6 +158,7 @@ def _read_rule(table: Table, usual: Terms) -> Rule:
         answer=answer,
         fits=table.texts("fits"),
         does_not_fit=table.texts("does-not-fit"),
+        bars_starter=_read_starter(table, bars_starter),
     )
     table.close()
     return rule

@@ -68,6 +68,7 @@ class _Watch:
     async def _look_after(self, tasks: Sequence[Seen]) -> None:
         """Questions whose task is not among those that go on."""
         listed = {seen.task_id for seen in tasks}
+        await self._controller.missions.look_after(self._agent, listed)
         for record in await self._controller.records.unfinished():
             if record.place.host != self._agent.name or record.place.task_id in listed:
                 continue

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import attrs
 
-from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR
+from sandboxd.a2a.extensions import HITL_PROMPT, HITL_RESPONSE_FOR, MISSION
 from sandboxd.a2a.model import Message, PushConfig, Reply, SendRequest
 from sandboxd.errors import (
     ContentTypeNotSupported,
@@ -105,7 +105,7 @@ async def _take(
     caller.need("send", instance, "send a message")
     if message.task_id is not None:
         return await _take_again(host, caller, instance, message)
-    dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions)
+    dispatch = read_dispatch(request, hitl_active=HITL_PROMPT in caller.extensions, mission_active=MISSION in caller.extensions)
     if host.storage is not None:
         await host.storage.check()
     _refuse_other_parts(message)
@@ -115,8 +115,8 @@ async def _take(
     event = Submitted(host.clock.now(), message)
     if dispatch is None:
         return await _echo(host, caller, view, Entry(event, push=push), "\n".join(str(part.value) for part in message.parts))
-    command, text = dispatch
-    run = RunRequest(view.task_id, view.context_id, instance, command, text)
+    command, text, mission_id = dispatch
+    run = RunRequest(view.task_id, view.context_id, instance, command, text, mission_id)
     return await host.supervisor.submit(caller.principal, event, view, run, push)
 
 

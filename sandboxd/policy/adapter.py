@@ -7,13 +7,14 @@ and nothing but `InvalidParams` comes out of here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, Literal, get_args
 
 import attrs
 
-from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
+from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, MISSION
 from sandboxd.a2a.model import Message, SendRequest
 from sandboxd.errors import InvalidParams, Problem
 from sandboxd.policy.exec_text import MAX_ARG_BYTES, shown, unfit
@@ -25,6 +26,7 @@ TIMEOUT_MAX_S: Final = 900  # adapter-command/v1: between 1 and 900
 TIMEOUT_DEFAULT_S: Final = 300  # adapter-command/v1; a policy may set another
 MESSAGE_VARIABLE: Final = "AIWG_A2A_MESSAGE"
 
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _AT: Final = f"message.metadata.{ADAPTER_COMMAND}"
 _KEYS: Final = ("adapter", "mode", "command", "working_dir", "timeout_seconds", "input_mode")
 _REQUIRED: Final = ("adapter", "mode", "command")
@@ -59,8 +61,13 @@ def find_envelope(request: SendRequest) -> Any | None:
     return None
 
 
-def read_dispatch(request: SendRequest, *, hitl_active: bool) -> tuple[AdapterCommand, str] | None:
-    """The command and the message's text for it; None: no envelope, so echo. `InvalidParams` names what is wrong in both."""
+def read_dispatch(
+    request: SendRequest, *, hitl_active: bool, mission_active: bool = False
+) -> tuple[AdapterCommand, str, str | None] | None:
+    """The command, the message's text for it, and its mission's id; None: no envelope, so echo.
+
+    `InvalidParams` names what is wrong in all of them. Without the mission extension active, or without an id, there is none.
+    """
     value = find_envelope(request)
     if value is None:
         return None
@@ -75,9 +82,11 @@ def read_dispatch(request: SendRequest, *, hitl_active: bool) -> tuple[AdapterCo
     except InvalidParams as refused:
         problems += refused.problems
         facts = refused.facts
+    mission_id = (request.message.metadata or {}).get(MISSION) if mission_active else None
+    problems += _check_mission(mission_id)
     if problems:
         raise InvalidParams("cannot dispatch the adapter command: the request is malformed", problems=problems, facts=facts)
-    return command, text
+    return command, text, mission_id["mission_id"].lower() if mission_id is not None else None
 
 
 def parse_adapter_command(value: Any, *, hitl_active: bool) -> AdapterCommand:
@@ -138,6 +147,16 @@ def _unknown_keys(value: Mapping[Any, Any]) -> Iterable[Problem]:
     for key in value:
         if key not in _KEYS:
             yield Problem(f"{_AT}.{shown(str(key))[1:-1]}", f"unknown key: only {_listed(_KEYS)} are allowed")
+
+
+def _check_mission(value: Any) -> Iterable[Problem]:
+    at = f"message.metadata.{MISSION}"
+    if value is None:
+        return
+    if not isinstance(value, Mapping) or value.keys() != {"mission_id"}:
+        yield Problem(at, "must be an object with `mission_id` and nothing else")
+    elif not isinstance(value["mission_id"], str) or not _UUID.fullmatch(value["mission_id"]):
+        yield Problem(f"{at}.mission_id", "must be a UUID")
 
 
 def _check_text(at: str, value: Any) -> Iterable[Problem]:

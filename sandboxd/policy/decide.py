@@ -41,7 +41,7 @@ class Subject:
 
     `root_shown` is the name of the instance's root for clients, `root_real` its real path. `programs` are the config's
     `[programs]`. `isolation` is the level that the config asks for: a policy can ask for a stronger
-    one, never for a weaker.
+    one, never for a weaker. `mission_id`: what the client says that the task belongs to; None: it says nothing.
     """
 
     instance: str
@@ -52,6 +52,7 @@ class Subject:
     root_real: str
     programs: Mapping[str, str]
     isolation: Isolation
+    mission_id: str | None = None
 
 
 def decide(policies: Sequence[Policy], command: AdapterCommand, subject: Subject) -> Decision:
@@ -203,7 +204,7 @@ def _environment(policy: Policy, values: Mapping[str, str], command: AdapterComm
         MESSAGE_VARIABLE: subject.message_text,
         "AIWG_A2A_TASK_ID": subject.task_id,
         "AIWG_A2A_INSTANCE_ID": subject.instance,
-        "AIWG_MISSION_ID": subject.task_id,
+        "AIWG_MISSION_ID": subject.mission_id or subject.task_id,
         "AIWG_A2A_ADAPTER": policy.adapter,
         "AIWG_A2A_ADAPTER_MODE": command.mode,
     }

@@ -78,13 +78,17 @@ class SpawnerSetup:
 
 @attrs.frozen
 class RunRequest:
-    """One adapter command for one instance. `message_text` is what the run finds in its environment."""
+    """One adapter command for one instance. `message_text` is what the run finds in its environment.
+
+    `mission_id`: a UUID that its client gave it; None: the task's own id stands in for it.
+    """
 
     task_id: str
     context_id: str
     instance: str
     command: AdapterCommand
     message_text: str = attrs.field(repr=lambda text: f"<{len(text)} characters>")
+    mission_id: str | None = None
 
 
 @attrs.frozen
@@ -173,7 +177,7 @@ def request_from_json(frame: Mapping[str, Any]) -> RunRequest:
     _refuse_other_fields(command, AdapterCommand)
     texts = [frame[name] for name in ("task_id", "context_id", "instance", "message_text")]
     texts += [command["adapter"], command["mode"], *(command["command"] if isinstance(command["command"], list) else [None])]
-    texts += [] if command["working_dir"] is None else [command["working_dir"]]
+    texts += [text for text in (command["working_dir"], frame["mission_id"]) if text is not None]
     is_whole = command["timeout_s"] is None or type(command["timeout_s"]) is int
     if not (all(isinstance(text, str) for text in texts) and is_whole and isinstance(command["text_line"], bool)):
         raise ProtocolError("cannot read a run request: a value has another type than it has")

@@ -79,6 +79,7 @@ class Seat:
             root_real=instance.root_real,
             programs=self.setup.programs,
             isolation=self.setup.isolation,
+            mission_id=request.mission_id,
         )
         decision = decide(instance.policies, request.command, subject)
         if isinstance(decision, Denied):

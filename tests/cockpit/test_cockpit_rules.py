@@ -306,9 +306,15 @@ async def test_an_answer_of_a_rule_that_the_asker_refuses_is_for_people(tmp_path
 
 def test_the_documentation_s_files_load(tmp_path, repository):
     blocks = (repository / "docs" / "cockpit.md").read_text().split("```toml\n")[1:]
-    hosts, people, rules = (block.split("```")[0] for block in blocks)
-    files = {"cockpit.toml": hosts + people, "rules.toml": rules, "lab.token": "a-token", "proxy.secret": "p" * 40}
-    for name, text in files.items():
+    texts = [block.split("```")[0] for block in blocks]
+    (rules_text,) = (text for text in texts if text.startswith("format = 1"))
+    config_text = "".join(text for text in texts if text != rules_text)  # its parts, in order
+    for name, text in (
+        ("cockpit.toml", config_text),
+        ("rules.toml", rules_text),
+        ("lab.token", "a-token"),
+        ("proxy.secret", "s" * 32),
+    ):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import attrs
 
-from tests.support.daemon import HITL
+from tests.support.daemon import ADAPTER, HITL
+
+IDEMPOTENCY = "https://agentic-sandbox.aiwg.io/extensions/idempotency/v1"
 
 ENDED = ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
 
@@ -32,6 +34,7 @@ class ScriptedTask:
     history: list[dict[str, Any]] = attrs.field(factory=list)
     events: list[dict[str, Any]] = attrs.field(factory=list)
     cancel_reasons: list[str] = attrs.field(factory=list)
+    message_id: str = ""
 
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = {"state": f"TASK_STATE_{self.state}"}
@@ -53,6 +56,11 @@ class Manners:
     breaks_before: int = 0  # so many answers it answers with 503, and does nothing
     refuses_payloads: int = 0  # so many answers do not fit, whatever they are
     refuses_with: int = 0  # this HTTP status, for every answer
+    refuses_times: int = 0  # … for so many of them alone; 0: for all
+    declares: tuple[str, ...] = ()  # extensions in its card; with idempotency/v1 it acts on a message once
+    loses_dispatches: int = 0  # of so many commands it says nothing, and starts them all the same
+    drops_dispatches: int = 0  # of so many commands it says nothing, and starts none of them
+    refuses_dispatch: int = 0  # this HTTP status, for every command
 
 
 class Executor:
@@ -62,6 +70,7 @@ class Executor:
         self.manners = Manners(**manners)
         self.tasks: dict[str, ScriptedTask] = {}
         self.answers: list[dict[str, Any]] = []  # every message with an answer that arrived, in order
+        self.dispatches: list[dict[str, Any]] = []  # every message with a command that arrived, in order
         self.extensions: set[str] = set()
         self.looks = 0
         self.changed = threading.Condition()
@@ -120,13 +129,18 @@ class Executor:
 
     def send(self, body: dict[str, Any]) -> tuple[int, Any]:
         message = body["message"]
+        if ADAPTER in message.get("metadata", {}):
+            return self._dispatch(message)
         response, task = message["metadata"]["hitl_response_for"], self.tasks.get(message["taskId"])
         self.answers.append(message)
         if self.manners.breaks_before:
             self.manners.breaks_before -= 1
             return 503, None
-        if self.manners.refuses_with:
-            return self.manners.refuses_with, None
+        if status := self.manners.refuses_with:
+            if self.manners.refuses_times == 1:
+                self.manners.refuses_with = 0
+            self.manners.refuses_times = max(self.manners.refuses_times - 1, 0)
+            return status, None
         with self.changed:
             if task is None or task.prompt_id != response["prompt_id"] or task.state != "INPUT_REQUIRED":
                 known = task.taken.get(response["prompt_id"]) if task else None
@@ -145,6 +159,28 @@ class Executor:
             return 0, None
         return 200, {"task": task.as_json(history=False)}
 
+    def _dispatch(self, message: dict[str, Any]) -> tuple[int, Any]:
+        self.dispatches.append(message)
+        if self.manners.refuses_dispatch:
+            return self.manners.refuses_dispatch, {"message": "not today"}
+        if self.manners.drops_dispatches:
+            self.manners.drops_dispatches -= 1
+            return 0, None
+        with self.changed:
+            started = next((task for task in self.tasks.values() if task.message_id == message["messageId"]), None)
+            if started is None or IDEMPOTENCY not in self.manners.declares:
+                started = ScriptedTask(str(uuid.uuid4()), message["contextId"], message_id=message["messageId"])
+                self.tasks[started.id] = started
+                self._say(started)
+        if self.manners.loses_dispatches:
+            self.manners.loses_dispatches -= 1
+            return 0, None
+        return 200, {"task": started.as_json(history=False)}
+
+    def card(self) -> dict[str, Any]:
+        listed = [{"uri": uri, "params": {"ttl_seconds": 86400} if uri == IDEMPOTENCY else {}} for uri in self.manners.declares]
+        return {"name": "foreign", "capabilities": {"extensions": listed}}
+
     def cancel(self, task_id: str, reason: str) -> tuple[int, Any]:
         with self.changed:
             task = self.tasks.get(task_id)
@@ -161,9 +197,14 @@ class Executor:
         task = self.tasks.get(task_id)
         return (404, None) if task is None else (200, task.as_json(history=self.manners.keeps_history))
 
-    def list(self, state: str) -> tuple[int, Any]:
+    def list(self, query: dict[str, Any]) -> tuple[int, Any]:
+        state, context_id = query.get("status"), query.get("contextId")
         self.looks += state == "TASK_STATE_WORKING"
-        found = [task.as_json(history=False) for task in self.tasks.values() if f"TASK_STATE_{task.state}" == state]
+        found = [
+            task.as_json(history=False)
+            for task in self.tasks.values()
+            if state in (None, f"TASK_STATE_{task.state}") and context_id in (None, task.context_id)
+        ]
         return 200, {"tasks": found, "nextPageToken": "", "pageSize": 100, "totalSize": len(found)}
 
     def follow(self, task_id: str, after: int, write: Callable[[int, Any], None]) -> None:
@@ -186,6 +227,7 @@ class Executor:
 _CODES = {
     409: (-32010, "hitl_already_answered_or_unknown"),
     422: (-32011, "hitl_response_invalid"),
+    502: (-32012, "hitl_delivery_failed"),
     404: (-32001, "no such task"),
 }
 
@@ -227,7 +269,7 @@ def _handler(executor: Executor) -> type[BaseHTTPRequestHandler]:
                 case "GetTask":
                     status, result = executor.get(params["id"])
                 case "ListTasks":
-                    status, result = executor.list(params["status"])
+                    status, result = executor.list(params)
                 case _:
                     status, result = executor.cancel(params["id"], (params.get("metadata") or {}).get("reason", ""))
             if status == 200:
@@ -241,11 +283,13 @@ def _handler(executor: Executor) -> type[BaseHTTPRequestHandler]:
 
         def _rest(self, body: Any) -> None:
             path, _, query = self.path.partition("?")
-            if path == "/message:send":
+            if path == "/.well-known/agent-card.json":
+                status, result = 200, executor.card()
+            elif path == "/message:send":
                 status, result = executor.send(body)
             elif path == "/tasks":
                 given = dict(pair.split("=") for pair in query.split("&"))
-                status, result = executor.list(given["status"])
+                status, result = executor.list(given)
             elif path.endswith(":subscribe"):
                 self._stream(path.removeprefix("/tasks/").removesuffix(":subscribe"), lambda item: item)
                 return

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
+from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, MISSION
 from sandboxd.a2a.model import Message, Part, SendRequest
 from sandboxd.errors import InvalidParams
 from sandboxd.policy.adapter import AdapterCommand, find_envelope, message_text, parse_adapter_command, read_dispatch
@@ -222,6 +222,29 @@ def test_envelope_and_message_are_judged_together() -> None:
     dispatch = read_dispatch(request(inner=envelope()), hitl_active=False)
     assert dispatch is not None
     assert dispatch[1] == "Run."
+
+
+def of_mission(value: Any, *, active: bool = True) -> str | None:
+    request = SendRequest(Message("m", "user", (Part("text", "a"),), metadata={ADAPTER_COMMAND: envelope(), MISSION: value}))
+    dispatch = read_dispatch(request, hitl_active=False, mission_active=active)
+    assert dispatch is not None
+    return dispatch[2]
+
+
+def test_a_message_names_its_mission_where_that_extension_is_active() -> None:
+    named = {"mission_id": "0B5C0F3E-8D4F-4A4B-9F0F-000000000001"}
+
+    assert of_mission(named) == "0b5c0f3e-8d4f-4a4b-9f0f-000000000001"
+    assert of_mission(named, active=False) is None
+    assert of_mission(None) is None
+
+
+@pytest.mark.parametrize("value", ["m", {}, {"mission_id": "m"}, {"mission_id": 1}, {"mission_id": "", "x": 1}, []])
+def test_a_mission_that_is_none_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidParams, match="malformed") as caught:
+        of_mission(value)
+
+    assert all(problem.field.startswith(f"message.metadata.{MISSION}") for problem in caught.value.problems)
 
 
 def test_text_parts_are_joined_and_other_parts_left_out() -> None:

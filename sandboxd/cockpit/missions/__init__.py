@@ -1,0 +1,1 @@
+"""What does a cockpit start itself, and what becomes of it?"""

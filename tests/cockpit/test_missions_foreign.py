@@ -1,0 +1,155 @@
+"""Is a command started once, whatever its host does with the message, and is what cannot be known said?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sandboxd.a2a.extensions import IDEMPOTENCY
+from sandboxd.approvals.record import Terms
+from sandboxd.cockpit.agent import HostAddress
+from sandboxd.cockpit.controller import Controller
+from sandboxd.cockpit.missions.mission import Mission, Order
+from sandboxd.cockpit.missions.rows import Kept
+from tests.cockpit.bridge import answer, asked, cockpit, somebody, until
+from tests.cockpit.story import envelope
+from tests.fakes.executor import Executor
+
+ALICE, BOB = somebody("alice"), somebody("bob")
+ORDER = Order("lab", "runner", "plan", ("node", "x"), "Go.")
+
+
+async def reaches(controller: Controller, kept: Kept, *states: str, **facts: Any) -> Mission:
+    async def reached() -> Mission | None:
+        (now,) = await controller.missions.find(kept.mission.mission_id)
+        fits = now.mission.standing.state in states and all(getattr(now.mission, key) == value for key, value in facts.items())
+        return now.mission if fits else None
+
+    return await until(controller.records, reached, f"the mission's state {states}")
+
+
+@pytest.mark.parametrize("declares", [(), (IDEMPOTENCY,)])
+@pytest.mark.parametrize("transport", ["jsonrpc", "rest"])
+async def test_a_reply_that_is_lost_starts_nothing_twice(tmp_path, declares, transport):
+    with Executor(loses_dispatches=1, declares=declares) as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url, transport)) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            running = await reaches(controller, kept, "running")
+            executor.move(running.task_id or "", "COMPLETED")
+            await reaches(controller, kept, "completed")
+
+    assert len(executor.tasks) == len(executor.dispatches) == 1
+
+
+async def test_a_message_that_was_lost_is_sent_again_under_its_id_where_the_host_acts_on_it_once(tmp_path):
+    with Executor(drops_dispatches=2, declares=(IDEMPOTENCY,)) as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url)) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            await reaches(controller, kept, "running")
+
+    assert len(executor.tasks) == 1
+    assert [message["messageId"] for message in executor.dispatches] == [kept.mission.message_id] * 3
+
+
+async def test_where_nobody_can_tell_whether_it_started_a_person_is_asked_and_nothing_is_sent_again(tmp_path):
+    with Executor(drops_dispatches=1) as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url)) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            paused = await reaches(controller, kept, "paused")
+            assert (paused.hold, len(executor.dispatches)) == ("unsure", 1)
+            assert "resume" in paused.standing.way_out
+            await controller.missions.resume(kept, BOB, "cli")
+            await reaches(controller, kept, "running")
+
+    assert len(executor.tasks) == 1
+
+
+async def test_a_host_that_does_not_answer_pauses_the_mission_and_it_goes_on_when_resumed(tmp_path):
+    with Executor(declares=(IDEMPOTENCY,)) as executor:
+        executor.manners.refuses_dispatch = 503
+        async with cockpit(tmp_path, HostAddress("lab", executor.url), mission_tries=2) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            paused = await reaches(controller, kept, "paused")
+            assert paused.hold == "unreachable"
+            executor.manners.refuses_dispatch = 0
+            await controller.missions.resume(kept, BOB, "cli")
+            await reaches(controller, kept, "running")
+
+    assert len(executor.tasks) == 1
+
+
+async def test_a_task_that_asks_without_an_envelope_pauses_the_mission_and_goes_on_by_itself(tmp_path):
+    with Executor() as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url)) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            running = await reaches(controller, kept, "running")
+            executor.ask(running.task_id or "", ...)
+            paused = await reaches(controller, kept, "paused")
+            assert "without a hitl-prompt/v1 envelope" in paused.standing.reason
+            executor.move(running.task_id or "", "WORKING")
+            await reaches(controller, kept, "running")
+
+
+async def test_a_host_that_forgets_the_task_pauses_the_mission_and_a_cancel_closes_it(tmp_path):
+    with Executor() as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url)) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            running = await reaches(controller, kept, "running")
+            with executor.changed:
+                task = executor.tasks.pop(running.task_id or "")
+                task.state = "CANCELED"  # its streams end
+                executor.changed.notify_all()
+            await reaches(controller, kept, "paused", hold="vanished")
+            await controller.missions.cancel(kept, BOB, "cli", "it is gone")
+            await reaches(controller, kept, "cancelled")
+
+
+async def test_a_task_that_turns_up_after_its_mission_was_cancelled_is_cancelled(tmp_path):
+    with Executor(drops_dispatches=1) as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url)) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            await reaches(controller, kept, "paused")
+            await controller.missions.cancel(kept, BOB, "cli", "no")
+            await reaches(controller, kept, "cancelled")
+            late = executor.begin()
+            executor.tasks[late].context_id = kept.mission.mission_id
+
+            async def stopped():
+                return executor.tasks[late].cancel_reasons
+
+            await until(controller.records, stopped, "the end of the straggler")
+
+
+@pytest.mark.parametrize(("on_expiry", "state"), [("paused", "paused"), ("failed", "failed"), ("cancelled", "cancelled")])
+async def test_a_question_that_nobody_answers_leaves_the_step_as_the_rules_say(tmp_path, on_expiry, state):
+    terms = Terms(on_expiry=on_expiry)
+    with Executor() as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url), terms=terms) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            running = await reaches(controller, kept, "running")
+            asks = envelope(deadline="2020-01-01T00:00:00Z")
+            executor.ask(running.task_id or "", asks)
+            stood = await reaches(controller, kept, state)
+            assert "nobody answered" in stood.standing.reason
+            if state == "paused":
+                await controller.missions.resume(kept, BOB, "cli")
+                still = await reaches(controller, kept, "paused")
+                assert still.standing.way_out
+
+
+async def test_a_question_that_comes_while_its_mission_is_cancelled_is_cancelled_too(tmp_path):
+    with Executor() as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url)) as controller:
+            kept = await controller.missions.start(ORDER, ALICE, "cli")
+            running = await reaches(controller, kept, "running")
+            asks = envelope()
+            executor.ask(running.task_id or "", asks)
+            record = await asked(controller.records, "lab", asks["prompt_id"])
+            await controller.missions.cancel(kept, BOB, "cli", "no")
+            heard = await answer(controller, record, ALICE, "cli", {"text": "y"})
+            assert heard.decided.marks[-1].outcome == "closed"
+            await reaches(controller, kept, "cancelled")
+
+    assert executor.tasks[running.task_id or ""].cancel_reasons
+    assert executor.taken(asks["prompt_id"]) is None
