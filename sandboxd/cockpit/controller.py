@@ -8,7 +8,7 @@ what is to be done, and `run` begins by finding out what became of what was bein
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -87,6 +87,11 @@ class Controller:
         self._secrets = trio.Lock()  # a secret is in the vault and not yet in the record only while it is held
         self._sighted: dict[tuple[str, str], str] = {}
         self._looks: dict[Place, trio.Lock] = {}
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The names of its hosts, in the order of the config."""
+        return list(self._agents)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Find out what was under way, then make calls and keep times, for ever. Nothing may be answered before it started."""
