@@ -20,11 +20,12 @@ from sandboxd.a2a.wire import rfc3339
 from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen
-from sandboxd.hitl.answer import check, enter_for, keystrokes, options, response_schema
+from sandboxd.hitl.answer import check, enter_for, enter_keys, keystrokes, options, response_schema
 from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
 from sandboxd.live import terminal
 from sandboxd.live.binding import Binding
 from sandboxd.live.clock import Clock
+from sandboxd.live.enter import PendingEnter, Withheld
 from sandboxd.live.receipt import Receipt, Word
 from sandboxd.live.recorder import Fate, Recorder
 from sandboxd.live.veil import Veil, without_secret
@@ -83,6 +84,7 @@ class Questions:
         self._witness = witness
         self._veil = Veil()
         self._receipt: Receipt | None = None
+        self._enter: PendingEnter | None = None  # of an answer whose text was typed; while it is due nothing else is asked
         terminal.tell_flushes(self._fd)
         self._fed = trio.Event()
         self._end = end  # asks for the end of the run, and returns
@@ -118,6 +120,13 @@ class Questions:
             self._expire(now)
             if self._receipt is not None and now >= self._receipt.next_at:
                 self._told(self._receipt.sample(self._fd, now))
+            if self._enter is not None:
+                if now >= self._enter.next_at:
+                    self._finish_answer(self._enter, now)
+                    continue
+                with trio.move_on_at(self._enter.next_at):
+                    await self._fed.wait()
+                continue
             match self._detector.poll(now, self._evidence(now)):
                 case Prompt() as prompt:
                     flush()
@@ -151,6 +160,8 @@ class Questions:
     ) -> Accepted:
         """Type an answer into the program that asked, once; raises `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`.
 
+        Where the program takes keys, its Enter follows when the text has been read, whatever becomes of the client (`enter`).
+
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
         succeeds; a program that is gone afterwards has been answered only if it read everything. `misfits`: what the
@@ -173,15 +184,20 @@ class Questions:
             self._give_up(binding, "The program closed its terminal, so no answer can reach it.")
             raise self.not_open(response.prompt_id)
         was_read = self._witness is not None and self._witness.look().reading is True
+        enter = None  # typed with its text, unless there is somebody who takes keys
+        if keys.enter == "CR":
+            asked = self._detector.view()
+            enter = PendingEnter.due(response.prompt_id, text, self._witness, asked=asked, now=trio.current_time())
+        data = keys.data if enter is None else text.encode()
         binding.claim()
         if form.kind == "secret":
             message = without_secret(message, response.prompt_id)
             self._veil.add(text, trio.current_time())
-        typed = terminal.type_now(self._fd, keys.data)
+        typed = terminal.type_now(self._fd, data)
         if typed == 0 and self._process.is_alive():
             binding.settle(typed=False)
             raise _undelivered(response.prompt_id, "the terminal takes no input now", prompt_open=True)
-        if typed < len(keys.data):
+        if typed < len(data):
             terminal.take_back(self._fd)  # or the next answer would be typed on to this one's beginning
             self._give_up(binding, "Only a part of an answer could be typed; what the program had not read was taken back.")
             raise _undelivered(response.prompt_id, "only a part could be typed, and was taken back", prompt_open=False)
@@ -192,7 +208,9 @@ class Questions:
         now = self._clock.now()
         self._detector.typed(trio.current_time())
         ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal, keys.enter), push=push)
-        self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
+        self._enter, self._receipt = enter, None
+        if enter is None:
+            self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
         accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket.fate)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
@@ -212,11 +230,42 @@ class Questions:
 
     def close(self) -> None:
         """No answer can be typed and no question raised any more: the run ends."""
+        if self._enter is not None and not self._is_over:
+            self._unfinished(self._enter, "the program ended" if not self._process.is_alive() else "the run is ended")
         if self._receipt is not None and not self._is_over:  # a program may read its last answer and end before the next look
             self._told(self._receipt.sample(self._fd, trio.current_time()))
         self._is_over = True
         if self._binding:
             self._binding.close()
+        self._wake()
+
+    def _finish_answer(self, enter: PendingEnter, now: float) -> None:
+        """Type the Enter, leave it, or wait on; between the look and the write there is no checkpoint."""
+        assert self._witness is not None
+        if not self._process.is_alive():
+            return self._unfinished(enter, "the program ended")
+        step = enter.look(self._fd, self._witness, now)
+        if step == "wait":
+            return None
+        if step == "type" and self._detector.asks_another(enter.asked, enter.text):
+            step = Withheld("the program took the text without it, and asks something else now")
+        if isinstance(step, Withheld):
+            return self._unfinished(enter, step.why)
+        data = enter_keys(canonical=terminal.is_canonical(self._fd))
+        if terminal.type_now(self._fd, data) == 0:
+            return self._unfinished(enter, "the terminal takes no input now")
+        self._enter = None
+        self._detector.entered(now)
+        self._receipt = Receipt.of(enter.prompt_id, was_read=True, now=now)
+        return None
+
+    def _unfinished(self, enter: PendingEnter, why: str) -> None:
+        """The answer stays as it was typed, without its Enter, and that is told."""
+        self._enter = None
+        metrics.RECEIPTS.labels(outcome="unfinished").inc()
+        facts = {"prompt_id": enter.prompt_id, "why": why}
+        self._notice("answer-unfinished", "", f"The answer's text was typed and its Enter was not: {why}.", facts)
+        self._detector.entered(trio.current_time())
         self._wake()
 
     def _give_up(self, binding: Binding, why: str) -> None:
@@ -314,7 +363,7 @@ class Questions:
 
     def _notice(self, what: Notice, line: str, summary: str, facts: Mapping[str, Any]) -> None:
         task_id = self._recorder.view.task_id
-        log = _log.info if what.startswith("answer") else _log.warning
+        log = _log.info if what in ("answer-consumed", "answer-discarded") else _log.warning
         log(what, task=task_id, line=line)
         if self._recorder.view.state is TaskState.WORKING and not self._is_over:  # a status that asks is not written over
             self._recorder.record(Noticed(self._clock.now(), str(uuid.uuid4()), what, line, summary, facts))
