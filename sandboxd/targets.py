@@ -55,9 +55,10 @@ class Target:
 
 @attrs.frozen
 class Targets:
-    """Which targets are allowed: public ones, and those in the networks `allow`."""
+    """Which targets are allowed: public ones, and those in the networks `allow`, which the config calls by that `key`."""
 
     allow: tuple[Network, ...] = ()
+    key: str = "push.allow"
 
     def read(self, url: str) -> Target:
         """Where the URL leads; `BadTarget` when the text alone says that nothing may go there."""
@@ -72,7 +73,7 @@ class Targets:
         """`BadTarget` unless requests may go to that address."""
         for meant in _meanings(address):
             if not self._is_named(meant) and not _is_public(meant):
-                raise BadTarget(f"`{address}` is no public address, and the config's `push.allow` does not name it")
+                raise BadTarget(f"`{address}` is no public address, and the config's `{self.key}` does not name it")
 
     def _is_named(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self.allow)

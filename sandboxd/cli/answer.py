@@ -18,6 +18,8 @@ import click
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
 from sandboxd.cli import complete
 from sandboxd.cli.client import Daemon
+from sandboxd.cli.cockpit_acts import answer_at
+from sandboxd.cli.cockpit_client import CockpitClient, cockpit_option
 from sandboxd.cli.connect import Reach, daemon_options
 from sandboxd.cli.console import Console
 from sandboxd.cli.exits import Exit, Failure
@@ -40,8 +42,16 @@ _POLL_S: Final = 0.2
 )
 @click.option("--expect-text", metavar="PART", help="Send only if the question contains this.")
 @click.option("--check", "check_only", is_flag=True, help="Check the answer and send nothing.")
-@click.option("--wait", "wait_s", type=Span(), metavar="TIME", help="Wait for the task's end, at most this long.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=Span(),
+    metavar="TIME",
+    help="Wait at most this long: for the task's end; at a cockpit for what became of the question.",
+)
+@click.option("--note", default="", help="A word for the audit, to a cockpit alone; nobody types it.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="How to print what came of it.")
+@cockpit_option
 @daemon_options
 def answer(
     *,
@@ -53,7 +63,9 @@ def answer(
     expect_text: str | None,
     check_only: bool,
     wait_s: float | None,
+    note: str,
     output: str,
+    cockpit: str,
     reach: Reach,
 ) -> None:
     """Answer an open question, named by its id or by its task's; a beginning is enough.
@@ -61,6 +73,7 @@ def answer(
     \b
     sandboxd answer 3f2c --choice y
     sandboxd answer 3f2c --text 'cycle-005' --expect-text 'Which cycle'
+    sandboxd answer 17 --choice y --cockpit https://cockpit.example --token-file me.token
     """
     given = [
         name
@@ -71,12 +84,27 @@ def answer(
         told = f"not {' and '.join(given)} together" if given else "it needs one"
         raise click.UsageError(f"give one of --text, --choice, --json and --file: {told}")
     console = Console.of_process()
-    with reach.daemon() as daemon:
-        question = find_question(daemon, question_id)
+
+    def fill(question: Question) -> Mapping[str, Any]:
         if expect_text is not None and expect_text not in question.text:
             why = f"it asks `{question.text}`; nothing was sent"
             raise Failure(f"cannot answer `{question_id}`: the question is not the expected one: {why}", Exit.CONFLICT)
-        payload = _payload(question, text, choice, payload_json, file)
+        return _payload(question, text, choice, payload_json, file)
+
+    if cockpit:
+        with CockpitClient(cockpit, reach.token_file) as client:
+            if check_only:
+                raise click.UsageError("--check is for a host: a cockpit checks an answer when it is given")
+            receipt, told = answer_at(client, question_id, fill, note=note, wait_s=wait_s)
+        _print(console, output, receipt, told)
+        if wait_s is not None and receipt["prompt"]["phase"] != "closed":
+            raise Failure(f"cannot wait longer for question `{question_id}`: {told}", Exit.PENDING)
+        return
+    if note:
+        raise click.UsageError("--note is for a cockpit: a host keeps none")
+    with reach.daemon() as daemon:
+        question = find_question(daemon, question_id)
+        payload = fill(question)
         check_payload(question, payload)
         if check_only:
             _print(
@@ -88,7 +116,7 @@ def answer(
             return
         message_id = str(uuid.uuid4())
         task = task_facts(daemon.send(answer_message(question, payload, message_id), what=f"answer `{question_id}`"))
-        receipt = {
+        sent: dict[str, Any] = {
             "schema": "sandboxd.answer/1",
             "prompt_id": question.prompt_id,
             "task_id": question.task_id,
@@ -97,7 +125,7 @@ def answer(
         }
         if wait_s is not None:
             task = _wait_end(daemon, task, wait_s)
-        _print(console, output, receipt | {"task": task.as_json()}, _told(question, task, waited=wait_s is not None))
+        _print(console, output, sent | {"task": task.as_json()}, _told(question, task, waited=wait_s is not None))
         if wait_s is not None and not task.has_ended:
             raise Failure(f"cannot wait longer for task `{task.id}`: it is still {task.state}", Exit.PENDING)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import attrs
 
-from sandboxd.a2a.extensions import ARTIFACT_CUT, HITL_PROMPT, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
+from sandboxd.a2a.extensions import ARTIFACT_CUT, HITL_PROMPT, HITL_RESPONSE_FOR, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
 from sandboxd.a2a.wire import parse_rfc3339, rfc3339
 from sandboxd.hitl.answer import Choice
 
@@ -139,21 +140,24 @@ def question_of(
     if not envelope.get("prompt_id"):
         return None
     facts = _mapping(metadata.get(PROMPT_FACTS))
-    schema = _mapping(envelope.get("response_schema"))
-    choices, marked = _choices(schema)
     default = facts.get("default")
-    return Question(
+    question = question_of_schema(
         prompt_id=str(envelope["prompt_id"]),
         text=str(envelope.get("prompt", "")),
-        schema=schema,
+        schema=_mapping(envelope.get("response_schema")),
         deadline=_moment(envelope.get("deadline")),
         kind=str(facts.get("kind", "")),
-        choices=choices,
-        default=default if isinstance(default, str) else marked,
         task_id=task_id,
         context_id=context_id,
         asked_at=asked_at,
     )
+    return attrs.evolve(question, default=default) if isinstance(default, str) else question
+
+
+def question_of_schema(*, schema: Mapping[str, Any], **about: Any) -> Question:
+    """A question whose choices and default are those that its schema names; `about`: the other fields of `Question`."""
+    choices, marked = _choices(schema)
+    return Question(schema=schema, choices=choices, default=marked, **about)
 
 
 def past_prompts(task: Mapping[str, Any]) -> Iterator[str]:
@@ -162,6 +166,18 @@ def past_prompts(task: Mapping[str, Any]) -> Iterator[str]:
         envelope = _mapping(_mapping(message.get("metadata")).get(HITL_PROMPT))
         if envelope.get("prompt_id"):
             yield str(envelope["prompt_id"])
+
+
+def past_turns(task: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Every question and every answer in the task's history, in order: `turn`, `prompt_id`, `message_id`, `text`."""
+    for message in _objects(task.get("history")):
+        metadata = _mapping(message.get("metadata"))
+        asked, said = _mapping(metadata.get(HITL_PROMPT)), _mapping(metadata.get(HITL_RESPONSE_FOR))
+        prompt_id = str(asked.get("prompt_id") or said.get("prompt_id") or "")
+        if prompt_id:
+            text = str(asked.get("prompt", "")) if asked else json.dumps(said.get("payload"), ensure_ascii=False)
+            about = {"turn": "asked" if asked else "answered", "prompt_id": prompt_id}
+            yield about | {"message_id": str(message.get("messageId", "")), "text": text}
 
 
 def message_text(message: Mapping[str, Any]) -> str:

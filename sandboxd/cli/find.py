@@ -40,38 +40,38 @@ def open_questions(daemon: Daemon, *, what: str = "list open questions") -> list
     return sorted(questions, key=lambda question: (question.deadline is None, question.deadline or question.asked_at))
 
 
-def find_question(daemon: Daemon, given: str) -> Question:
+def find_question(daemon: Daemon, given: str, *, to: str = "answer") -> Question:
     """The open question that `given` names; `Failure` says what became of it when it is no longer open."""
-    what = f"answer `{given}`"
+    what = f"{to} `{given}`"
     fitting = [it for it in open_questions(daemon, what=what) if it.prompt_id.startswith(given) or it.task_id.startswith(given)]
     question = _only(fitting, f"id `{given}`", lambda it: Problem(it.prompt_id, f"task {it.task_id}: {it.text}"))
     if question is not None:
         return question
-    raise _not_open(daemon.tasks(limit=_SEARCHED, history=True, what=what), given)
+    raise _not_open(daemon.tasks(limit=_SEARCHED, history=True, what=what), given, what)
 
 
-def _not_open(tasks: Iterable[Mapping[str, Any]], given: str) -> Failure:
+def _not_open(tasks: Iterable[Mapping[str, Any]], given: str, what: str) -> Failure:
     hint = "see `sandboxd prompts` for what is open"
     for task in tasks:
         facts = task_facts(task)
         closed = facts.closed_prompt
         if str(closed.get("prompt_id", "")).startswith(given) or (closed and facts.id.startswith(given)):
-            what = str(closed.get("closed", "closed"))
-            return Failure(f"cannot answer `{given}`: the question is {what}; nothing was sent", Exit.EXPIRED, hint=hint)
+            became = str(closed.get("closed", "closed"))
+            return Failure(f"cannot {what}: the question is {became}; nothing was sent", Exit.EXPIRED, hint=hint)
         if any(prompt_id.startswith(given) for prompt_id in past_prompts(task)):
             state = f"its task is {facts.state}"
             return Failure(
-                f"cannot answer `{given}`: the question is no longer open, {state}; nothing was sent", Exit.CONFLICT, hint=hint
+                f"cannot {what}: the question is no longer open, {state}; nothing was sent", Exit.CONFLICT, hint=hint
             )
         if facts.id.startswith(given):
             return Failure(
-                f"cannot answer `{given}`: the task is {facts.state} and asks nothing; nothing was sent",
+                f"cannot {what}: the task is {facts.state} and asks nothing; nothing was sent",
                 Exit.CONFLICT,
                 hint=hint,
             )
     if len(given) == _UUID_CHARS:  # what the daemon itself would say: unknown, or answered
-        return Failure(f"cannot answer `{given}`: no such question is open; nothing was sent", Exit.CONFLICT, hint=hint)
-    return Failure(f"cannot answer `{given}`: no question's or task's id begins so", Exit.NOT_FOUND, hint=hint)
+        return Failure(f"cannot {what}: no such question is open; nothing was sent", Exit.CONFLICT, hint=hint)
+    return Failure(f"cannot {what}: no question's or task's id begins so", Exit.NOT_FOUND, hint=hint)
 
 
 def _only(fitting: Sequence[Found], what: str, describe: Callable[[Found], Problem]) -> Found | None:

@@ -17,6 +17,7 @@ import attrs
 
 from sandboxd import packs
 from sandboxd.cockpit.agent import HostAddress, Transport
+from sandboxd.cockpit.channels.config import Webhook, read_webhooks
 from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.people import People, read_people
 from sandboxd.cockpit.rules import RuleBook, check_examples, load_rules
@@ -38,6 +39,7 @@ class CockpitConfig:
     questions_max: int = QUESTIONS_MAX
     people: People = attrs.field(factory=People)
     web: Web | None = None
+    webhooks: tuple[Webhook, ...] = ()
     mission_tries: int = TRIES_MAX
 
 
@@ -53,6 +55,7 @@ def load_config(path: Path) -> CockpitConfig:
     people = read_people(top.tables("person"), folder)
     web = read_web(top.table("web"), folder) if top.has("web") else None
     mission_tries = top.number("mission-tries", TRIES_MAX, most=100)
+    webhooks = read_webhooks(top.tables("webhook"), folder, frozenset(person.name for person in people.everybody))
     top.close()
     if not hosts:
         top.problem("host", "is missing: name at least one `[[host]]`")
@@ -61,7 +64,16 @@ def load_config(path: Path) -> CockpitConfig:
         top.problem("host", f"the name `{name}` stands twice")
     if problems:
         raise LoadError(str(path), problems)
-    return CockpitConfig(state_dir, hosts, read_rules(rule_files), questions_max, people, web, mission_tries)
+    return CockpitConfig(
+        state_dir,
+        hosts,
+        read_rules(rule_files),
+        questions_max,
+        people=people,
+        web=web,
+        webhooks=webhooks,
+        mission_tries=mission_tries,
+    )
 
 
 def read_rules(paths: list[Path]) -> RuleBook:

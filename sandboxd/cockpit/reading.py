@@ -11,13 +11,14 @@ from typing import Any, Final
 
 import attrs
 
-from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, RUN_FACTS
+from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS, RUN_FACTS
 from sandboxd.a2a.model import TaskState
 from sandboxd.hitl.envelope import plain_text
 
 _STATES: Final = {f"TASK_STATE_{state.name}": state for state in TaskState}
 CONFLICT: Final = -32010  # hitl-prompt/v1, Acceptance and rejection
 INVALID: Final = -32011
+_UNDELIVERED: Final = -32012  # it fits, and could not be typed; where the prompt is gone by then, the next try is told so
 _INTERNAL: Final = -32603
 _NO_TASK: Final = -32001
 _LEVELS_MAX: Final = 16
@@ -66,12 +67,21 @@ class Refused(Exception):
     @property
     def is_passing(self) -> bool:
         """Whether the same request may be taken another time."""
-        return self.code == _INTERNAL or self.status in (408, 425, 429) or self.status >= 500
+        return self.code in (_INTERNAL, _UNDELIVERED) or self.status in (408, 425, 429) or self.status >= 500
 
     @property
     def accepted_message_id(self) -> str | None:
         """Which message was accepted for the prompt, where the host tells."""
-        names = ("accepted_message_id", "acceptedMessageId")  # in google.rpc.ErrorInfo, names are spelled the second way
+        return self._fact(
+            "accepted_message_id", "acceptedMessageId"
+        )  # in google.rpc.ErrorInfo, names are spelled the second way
+
+    @property
+    def reissued_as(self) -> str | None:
+        """Under which prompt id the question was asked again, where the host tells."""
+        return self._fact(REISSUED_AS, "reissuedAs")
+
+    def _fact(self, *names: str) -> str | None:
         found = next((value for name in names for value in _values(self.body, name)), None)
         return found if isinstance(found, str) else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sandboxd.cockpit.channels.tables import CHANNELS
 from sandboxd.cockpit.missions.tables import MISSIONS
 from sandboxd.db.schema import Schema
 
@@ -91,4 +92,4 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS))  # "CKPT"
+SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS, CHANNELS))  # "CKPT"

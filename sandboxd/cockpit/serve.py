@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ import trio
 
 from sandboxd import logs
 from sandboxd.cockpit.agent import open_agent
+from sandboxd.cockpit.channels.serve import link_door, open_channels
 from sandboxd.cockpit.config import CockpitConfig, load_config
 from sandboxd.cockpit.controller import Controller
 from sandboxd.cockpit.ledger import STORE_NAME
@@ -27,7 +28,7 @@ from sandboxd.cockpit.web.serve import open_web
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.errors import LoadError
 from sandboxd.schemas.judge import open_judge
-from sandboxd.serving.listeners import CannotListen
+from sandboxd.serving.listeners import CannotListen, Listener
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -86,9 +87,20 @@ def _failed(group: BaseExceptionGroup[Exception], code: int) -> int:
     return code
 
 
+def _base_url(config: CockpitConfig, listeners: Sequence[Listener]) -> str | None:
+    """Where browsers reach it; None: nowhere."""
+    if config.web is not None and config.web.public_url is not None:
+        return config.web.public_url
+    return next((listener.url for listener in listeners if listener.url), None)
+
+
 async def _serve(config: CockpitConfig) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with open_cockpit(config) as controller, open_web(config, controller):
+        async with AsyncExitStack() as stack:
+            controller = await stack.enter_async_context(open_cockpit(config))
+            door = link_door(config, controller, now)
+            listeners = await stack.enter_async_context(open_web(config, controller, door.routes()))
+            await stack.enter_async_context(open_channels(config, controller, door, _base_url(config, listeners), now))
             _log.info("the cockpit runs", hosts=",".join(host.name for host in config.hosts))
             async for _ in signals:
                 break

@@ -15,25 +15,27 @@ import attrs
 import trio
 
 from sandboxd import logs, metrics
+from sandboxd.a2a.extensions import REISSUED_AS
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
-from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen
-from sandboxd.hitl.answer import check, enter_for, enter_keys, keystrokes, options, response_schema
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen, UnsupportedOperation
+from sandboxd.hitl.answer import check, enter_keys, keystrokes, options, response_schema
 from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
 from sandboxd.live import terminal
-from sandboxd.live.binding import Binding
+from sandboxd.live.binding import Binding, facts_of
 from sandboxd.live.clock import Clock
 from sandboxd.live.enter import PendingEnter, Withheld
+from sandboxd.live.notices import Notices
 from sandboxd.live.receipt import Receipt, Word
-from sandboxd.live.recorder import Fate, Recorder
+from sandboxd.live.recorder import Fate, Recorder, Ticket
 from sandboxd.live.veil import Veil, without_secret
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.runner.witness import Witness
 from sandboxd.store.base import PushEntry
-from sandboxd.tasks.events import Answered, Asked, Closed, Notice, Noticed, Reason
+from sandboxd.tasks.events import Answered, Asked, Closed, Reason
 from sandboxd.tasks.view import TaskView
 
 _log = logs.logger(__name__)
@@ -78,10 +80,12 @@ class Questions:
         self._ends_at = ends_at
         self._binding: Binding | None = None
         self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
+        self._reissued: dict[str, str] = {}  # old prompt id to new one; bounded as above
         self._asked = 0
         self._misfits = 0  # answers to the open prompt that did not fit
         self._is_over = False
         self._witness = witness
+        self._notices = Notices(recorder, clock)
         self._veil = Veil()
         self._receipt: Receipt | None = None
         self._enter: PendingEnter | None = None  # of an answer whose text was typed; while it is due nothing else is asked
@@ -137,7 +141,7 @@ class Questions:
                     continue
                 case Stalled() as stalled:
                     flush()
-                    self._stalled(stalled)
+                    self._notices.stalled(stalled)
                     continue
             expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
             deadlines = [self._detector.next_deadline(), expires_at, self._receipt.next_at if self._receipt else None]
@@ -216,6 +220,29 @@ class Questions:
         self._wake()
         return attrs.evolve(accepted, view=ticket.view)
 
+    def reissue_nowait(self, prompt_id: str, principal: str) -> Ticket:
+        """Ask the same question again, for the same wait, under a new id; raises `PromptNotOpen`, `UnsupportedOperation`.
+
+        The last question can be asked again while the program waits at it: whether it is open still, or its own limit has
+        passed. One event closes the old id and opens the new one, so no answer is between them. How many answers did not fit is
+        counted on: it is the same question.
+        """
+        binding, view = self._binding, self._recorder.view
+        stands = view.state is TaskState.INPUT_REQUIRED and view.prompt is not None and view.prompt.prompt_id == prompt_id
+        if binding is None or binding.envelope.prompt_id != prompt_id or not stands or self._is_over:
+            raise self.not_open(prompt_id)
+        is_read = self._witness.look().reading if self._witness is not None else None
+        if not self._process.is_alive() or terminal.is_closed(self._fd) or is_read is False:
+            raise self.not_open(prompt_id)
+        if self._asked >= self._rules.max_prompts:
+            why = f"the policy lets this command ask {self._rules.max_prompts} questions, and they are used up"
+            raise UnsupportedOperation(f"cannot ask it again: {why}", facts={"prompt_id": prompt_id})
+        ticket = self._open(binding.prompt, binding.envelope.prompt, trio.current_time(), reissues=prompt_id, by=principal)
+        assert self._binding is not None
+        self._reissued[prompt_id] = self._binding.envelope.prompt_id
+        self._wake()
+        return ticket
+
     def accepted(self, prompt_id: str) -> Accepted | None:
         """The answer that this prompt got, on record or not yet."""
         return self._accepted.get(prompt_id)
@@ -226,6 +253,9 @@ class Questions:
         if accepted := self._accepted.get(prompt_id):
             facts["accepted_message_id"] = accepted.message_id
             return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted.at)}", facts=facts)
+        if later := self._reissued.get(prompt_id):
+            facts[REISSUED_AS] = later
+            return PromptNotOpen("its question was asked again, under another id", facts=facts)
         return PromptNotOpen("no such prompt is open on this task", facts=facts)
 
     def close(self) -> None:
@@ -234,7 +264,7 @@ class Questions:
             self._unfinished(self._enter, "the program ended" if not self._process.is_alive() else "the run is ended")
         if self._receipt is not None and not self._is_over:  # a program may read its last answer and end before the next look
             self._told(self._receipt.sample(self._fd, trio.current_time()))
-        self._is_over = True
+        self._is_over = self._notices.is_over = True
         if self._binding:
             self._binding.close()
         self._wake()
@@ -262,9 +292,7 @@ class Questions:
     def _unfinished(self, enter: PendingEnter, why: str) -> None:
         """The answer stays as it was typed, without its Enter, and that is told."""
         self._enter = None
-        metrics.RECEIPTS.labels(outcome="unfinished").inc()
-        facts = {"prompt_id": enter.prompt_id, "why": why}
-        self._notice("answer-unfinished", "", f"The answer's text was typed and its Enter was not: {why}.", facts)
+        self._notices.unfinished(enter.prompt_id, why)
         self._detector.entered(trio.current_time())
         self._wake()
 
@@ -292,13 +320,18 @@ class Questions:
         if not text or not self._process.is_alive():
             return
         if prompt.form.kind == "secret" and self._rules.secrets != "relay":
-            self._withhold(prompt, text)
+            self._notices.withheld(prompt, text)
+            if self._rules.secrets == "fail":
+                self._end("secret-asked")
             return
         if self._asked >= self._rules.max_prompts:
             self._end("prompt-limit")
             return
-        self._asked += 1
         self._misfits = 0
+        self._open(prompt, text, now)
+
+    def _open(self, prompt: Prompt, text: str, now: float, *, reissues: str | None = None, by: str | None = None) -> Ticket:
+        self._asked += 1
         at = self._clock.now()
         deadline, expires_at = self._ends_at, None
         if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
@@ -307,9 +340,12 @@ class Questions:
         if self._binding:
             self._binding.close()
         self._binding = Binding(envelope, prompt, now, expires_at)
-        self._recorder.record(Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), self._facts(prompt)))
+        facts = facts_of(prompt, canonical=terminal.is_canonical(self._fd))
+        asked = Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), facts, reissues, by)
+        ticket = self._recorder.record(asked)
         metrics.PROMPTS.labels(rule=prompt.rule).inc()
         _log.info("asked", task=self._recorder.view.task_id, prompt=envelope.prompt_id, rule=prompt.rule)
+        return ticket
 
     def _evidence(self, now: float) -> Evidence:
         """What the kernel says, asked only when the detector will listen."""
@@ -318,55 +354,18 @@ class Questions:
             return NOTHING_KNOWN
         return self._witness.look()
 
-    def _facts(self, prompt: Prompt) -> Mapping[str, Any]:
-        form = prompt.form
-        enter = "none" if form.single_key else enter_for(canonical=terminal.is_canonical(self._fd))
-        facts: dict[str, Any] = {"kind": form.kind, "rule": prompt.rule, "enter": enter, "evidence": dict(prompt.evidence)}
-        if form.choices:
-            facts["choices"] = [{"text": choice.text, "title": choice.title} for choice in form.choices]
-        if form.default is not None:
-            facts["default"] = form.default
-        return facts
-
-    def _withhold(self, prompt: Prompt, text: str) -> None:
-        metrics.WAITING.labels(why="secret").inc()
-        summary = "The program asks for a secret, which its policy does not relay."
-        facts = {"kind": "secret", "rule": prompt.rule, "evidence": dict(prompt.evidence)}
-        self._notice("secret-withheld", text, summary, facts)
-        if self._rules.secrets == "fail":
-            self._end("secret-asked")
-
-    def _stalled(self, stalled: Stalled) -> None:
-        metrics.WAITING.labels(why=stalled.why).inc()
-        facts = {"rule": stalled.rule, "evidence": dict(stalled.evidence)}
-        if stalled.why == "menu":
-            summary = "The program waits for keys, which no line of text can answer."
-            self._notice("waiting-menu", plain_text(stalled.text), summary, facts)
-            return
-        summary = "A process waits for input, and nothing on its terminal is a question that is known here."
-        self._notice("waiting-undetected", plain_text(stalled.text), summary, facts)
-
     def _told(self, word: Word) -> None:
         receipt = self._receipt
         if receipt is None or word == "unread":
             return
         self._receipt = None
         metrics.RECEIPTS.labels(outcome=word).inc()
-        facts = {"prompt_id": receipt.prompt_id}
         if word == "consumed":
-            self._notice("answer-consumed", "", "The program has read the answer.", facts)
+            self._notices.consumed(receipt.prompt_id)
         elif word == "discarded":
-            summary = "The program threw away the answer before it read it; its question is raised anew."
-            self._notice("answer-discarded", "", summary, facts)
+            self._notices.discarded(receipt.prompt_id)
             self._detector.discarded(trio.current_time())
             self._wake()
-
-    def _notice(self, what: Notice, line: str, summary: str, facts: Mapping[str, Any]) -> None:
-        task_id = self._recorder.view.task_id
-        log = _log.info if what in ("answer-consumed", "answer-discarded") else _log.warning
-        log(what, task=task_id, line=line)
-        if self._recorder.view.state is TaskState.WORKING and not self._is_over:  # a status that asks is not written over
-            self._recorder.record(Noticed(self._clock.now(), str(uuid.uuid4()), what, line, summary, facts))
 
     def _withdraw(self) -> None:
         binding = self._binding

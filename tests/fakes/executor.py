@@ -56,6 +56,7 @@ class Manners:
     breaks_before: int = 0  # so many answers it answers with 503, and does nothing
     refuses_payloads: int = 0  # so many answers do not fit, whatever they are
     refuses_with: int = 0  # this HTTP status, for every answer
+    refuses_times: int = 0  # … for so many of them alone; 0: for all
     declares: tuple[str, ...] = ()  # extensions in its card; with idempotency/v1 it acts on a message once
     loses_dispatches: int = 0  # of so many commands it says nothing, and starts them all the same
     drops_dispatches: int = 0  # of so many commands it says nothing, and starts none of them
@@ -135,8 +136,11 @@ class Executor:
         if self.manners.breaks_before:
             self.manners.breaks_before -= 1
             return 503, None
-        if self.manners.refuses_with:
-            return self.manners.refuses_with, None
+        if status := self.manners.refuses_with:
+            if self.manners.refuses_times == 1:
+                self.manners.refuses_with = 0
+            self.manners.refuses_times = max(self.manners.refuses_times - 1, 0)
+            return status, None
         with self.changed:
             if task is None or task.prompt_id != response["prompt_id"] or task.state != "INPUT_REQUIRED":
                 known = task.taken.get(response["prompt_id"]) if task else None
@@ -223,6 +227,7 @@ class Executor:
 _CODES = {
     409: (-32010, "hitl_already_answered_or_unknown"),
     422: (-32011, "hitl_response_invalid"),
+    502: (-32012, "hitl_delivery_failed"),
     404: (-32001, "no such task"),
 }
 

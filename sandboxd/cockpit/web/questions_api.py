@@ -7,12 +7,13 @@ from typing import Any, Final, cast
 import quart
 
 from sandboxd.cockpit import listing
+from sandboxd.cockpit.controller import CannotReissue
 from sandboxd.cockpit.record import Heard
 from sandboxd.cockpit.web.answers import answer
 from sandboxd.cockpit.web.desk import Desk, check_may_act, read_object
 from sandboxd.cockpit.web.gate import Guest
 from sandboxd.cockpit.web.shown import question_json, sighting_json, whole_question_json
-from sandboxd.errors import AnswerInvalid, Forbidden, InvalidParams, PromptNotOpen, Refusal, TooBusy
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, Forbidden, InvalidParams, PromptNotOpen, Refusal, TooBusy
 
 NOTE_MAX_CHARS: Final = 500  # what the audit keeps of it
 SCHEMA: Final = "sandboxd.questions/1"
@@ -61,7 +62,7 @@ async def give_answer(desk: Desk, guest: Guest, name: str) -> quart.Response:
     note = _short(body.get("note", ""), "note")
     record = await desk.record(name)
     heard = await desk.controller.answer(record, guest.principal, guest.channel, body["payload"], note=note)
-    return await _told(desk, guest, heard)
+    return await told(desk, guest, heard)
 
 
 async def cancel(desk: Desk, guest: Guest, name: str) -> quart.Response:
@@ -69,14 +70,14 @@ async def cancel(desk: Desk, guest: Guest, name: str) -> quart.Response:
     check_may_act(guest.principal.may_answer)
     reason = await _reason()
     record = await desk.record(name)
-    return await _told(desk, guest, await desk.controller.cancel(record, guest.principal, guest.channel, reason))
+    return await told(desk, guest, await desk.controller.cancel(record, guest.principal, guest.channel, reason))
 
 
 async def resume(desk: Desk, guest: Guest, name: str) -> quart.Response:
     """`POST /api/prompts/{name}/resume`: goes on where it is held."""
     check_may_act(guest.principal.may_answer)
     record = await desk.record(name)
-    return await _told(desk, guest, await desk.controller.resume(record, guest.principal, guest.channel))
+    return await told(desk, guest, await desk.controller.resume(record, guest.principal, guest.channel))
 
 
 async def settle(desk: Desk, guest: Guest, name: str) -> quart.Response:
@@ -84,7 +85,20 @@ async def settle(desk: Desk, guest: Guest, name: str) -> quart.Response:
     check_may_act(guest.principal.may_answer)
     reason = await _reason()
     record = await desk.record(name)
-    return await _told(desk, guest, await desk.controller.settle(record, guest.principal, guest.channel, reason))
+    return await told(desk, guest, await desk.controller.settle(record, guest.principal, guest.channel, reason))
+
+
+async def reissue(desk: Desk, guest: Guest, name: str) -> quart.Response:
+    """`POST /api/prompts/{name}/reissue`: has it asked again, where it closed without an answer and its program waits still."""
+    check_may_act(guest.principal.may_answer)
+    record = await desk.record(name)
+    try:
+        asked_as = await desk.controller.reissue(record, guest.principal, guest.channel)
+    except CannotReissue as error:
+        if error.code == "host":
+            raise DeliveryFailed(str(error)) from error
+        raise PromptNotOpen(str(error), facts={"reason": error.code}) from error
+    return answer({"outcome": "reissued", "reissued_as": asked_as, **await _whole(desk, guest, record.number)})
 
 
 async def _whole(desk: Desk, guest: Guest, number: int) -> dict[str, Any]:
@@ -96,7 +110,8 @@ async def _whole(desk: Desk, guest: Guest, number: int) -> dict[str, Any]:
     return {"now": desk.now(), "number": last, "prompt": whole_question_json(record, guest.principal, history)}
 
 
-async def _told(desk: Desk, guest: Guest, heard: Heard) -> quart.Response:
+async def told(desk: Desk, guest: Guest, heard: Heard) -> quart.Response:
+    """What whoever acted is told: what came of it, and the question as it stands then; the refusal where nothing did."""
     mark = heard.decided.marks[-1]
     refusals: dict[str, Refusal] = {
         "not-eligible": Forbidden(f"cannot take the answer: {mark.why}"),

@@ -11,7 +11,7 @@ import trio
 from sandboxd import __version__, logs
 from sandboxd.cockpit.config import CockpitConfig
 from sandboxd.cockpit.controller import Controller
-from sandboxd.cockpit.web.app import make_app
+from sandboxd.cockpit.web.app import Route, make_app
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.cockpit.web.gate import Gate
 from sandboxd.cockpit.web.sessions import Sessions
@@ -27,8 +27,13 @@ _log = logs.logger(__name__)
 
 
 @asynccontextmanager
-async def open_web(config: CockpitConfig, controller: Controller) -> AsyncIterator[tuple[Listener, ...]]:
-    """Serve people for as long as the block runs, if the config says where; `CannotListen`, `LoadError`."""
+async def open_web(
+    config: CockpitConfig, controller: Controller, more: tuple[Route, ...] = ()
+) -> AsyncIterator[tuple[Listener, ...]]:
+    """Serve people for as long as the block runs, if the config says where; `CannotListen`, `LoadError`.
+
+    `more`: routes of rooms beside.
+    """
     if config.web is None:
         yield ()
         return
@@ -37,7 +42,7 @@ async def open_web(config: CockpitConfig, controller: Controller) -> AsyncIterat
         gate = Gate(config.people, Sessions(config.web.session_s), origins_of(config.web, listeners), config.web.proxy)
         desk = Desk(controller, gate, settings, __version__)
         async with trio.open_nursery() as nursery:  # the server; it ends by `closing`
-            nursery.start_soon(lambda: serve(make_app(desk), listeners, settings, closing=desk.closing, who=gate.meet))
+            nursery.start_soon(lambda: serve(make_app(desk, more), listeners, settings, closing=desk.closing, who=gate.meet))
             _log.info("people are served", at=" ".join(listener.url or listener.address for listener in listeners))
             try:
                 yield listeners
