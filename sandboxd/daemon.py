@@ -25,7 +25,6 @@ from sandboxd.a2a.extensions import TCK_REQUIRED
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.courier.desk import Desk
 from sandboxd.courier.link import Link
-from sandboxd.detect.load import Pack, load_pack
 from sandboxd.entrances import couriers, open_doors
 from sandboxd.errors import LoadError, Problem
 from sandboxd.garbage import spare_what_stays
@@ -40,6 +39,7 @@ from sandboxd.http.token_book import TokenBook
 from sandboxd.live.clock import SystemClock
 from sandboxd.live.quota import Quota
 from sandboxd.live.supervisor import Supervisor
+from sandboxd.loading import load_detectors, load_packs, load_policies
 from sandboxd.operations.followers import Followers
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
@@ -47,14 +47,11 @@ from sandboxd.operations.outbox import Outbox
 from sandboxd.operations.storage import Storage
 from sandboxd.operations.unsent import Unsent
 from sandboxd.policy.decide import LEVELS
-from sandboxd.policy.load import load_policy
-from sandboxd.policy.model import Policy
 from sandboxd.reload import Reloader, card_limits, tokens_of
 from sandboxd.runner import linux
 from sandboxd.runner.birth import SpawnerUnavailable
 from sandboxd.runner.client import open_spawner
 from sandboxd.runner.setup import setup_of
-from sandboxd.schemas.evaluate import misuse
 from sandboxd.schemas.judge import open_judge
 from sandboxd.service import delegation, watchdog
 from sandboxd.service.credentials import placed
@@ -108,7 +105,7 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
     or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did not take it.
     """
     detectors = load_detectors()
-    policies = _check_policies(config, detectors)
+    policies = load_policies(config, detectors)
     clock = SystemClock()
     limits = config.limits
     unrecorded: Sequence[str] = ()
@@ -194,11 +191,6 @@ def main(config_path: Path | None = None) -> int:
     return EXIT_OK
 
 
-def load_detectors() -> Mapping[str, Pack]:
-    """Every detector pack of this host, by name; `LoadError`."""
-    return {file.name: load_pack(str(file.path), file.text) for file in packs.search("detectors")}
-
-
 async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:
     with ExitStack() as stack:  # a SIGHUP that comes while it starts must not end it
         await _serve(written, manager, cgroup, _hangups(stack))
@@ -229,7 +221,7 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                 pace=Pace(config.limits.rate, config.limits.burst),
                 cards=_cards(config, keys, listeners, limits),
             )
-            reloader = Reloader(written, manager, host, doors.pace, tokens, limits, listeners, _read_packs)
+            reloader = Reloader(written, manager, host, doors.pace, tokens, limits, listeners, load_packs)
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
                 nursery.start_soon(_stop_on_signal, host, doors, manager.notifier)
                 nursery.start_soon(_reload_on_signal, hangups, reloader)
@@ -342,30 +334,6 @@ async def _watch_spawner(host: Host, doors: Doors) -> None:
     _log.error("Cannot go on: the spawner died, and every run with it")
     await host.supervisor.stop()  # every run has ended already: this waits for their records, and has its own bound
     doors.closing.set()  # as for any other end: who waits for an answer gets one
-
-
-def _read_packs(config: Config) -> Mapping[str, Pack]:
-    detectors = load_detectors()
-    _check_policies(config, detectors)
-    return detectors
-
-
-def _check_policies(config: Config, detectors: Mapping[str, Pack]) -> Sequence[Policy]:
-    """A policy that names a pack which is not there, or has a schema that is none, must fail now, not when it is used."""
-    policies = []
-    for path in {path for instance in config.instances for path in instance.policies}:
-        file = packs.read(path)
-        policies.append(load_policy(str(path), file.text, file.digest))
-        prompts = policies[-1].prompts
-        if prompts.schema is not None and (why := misuse(prompts.schema)):
-            raise LoadError(str(path), [Problem("prompts.schema", f"is no schema of draft 2020-12: {why}")])
-        missing = [name for name in prompts.detectors if name not in detectors]
-        if missing:
-            known = ", ".join(f"`{name}`" for name in detectors)
-            raise LoadError(
-                str(path), [Problem("prompts.detectors", f"no pack is named `{name}`; there are {known}") for name in missing]
-            )
-    return policies
 
 
 def _refuse_root(config: Config) -> None:

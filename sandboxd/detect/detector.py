@@ -143,6 +143,17 @@ class Detector:
         self._raised = None
         self._deadline = now + self._first_settle_s if self._witnessed else None
 
+    def entered(self, now: float) -> None:
+        """The answer's Enter was typed later than its text, or will not be: until now the line was looked at by nobody."""
+        self._deadline = now + self._first_settle_s
+
+    def asks_another(self, asked: View, text: str) -> bool:
+        """Whether the line is another question now than `asked`, to which that text was typed: further down, and no echo."""
+        view = self._terminal.look()
+        line, old = view.line.strip(), asked.line.strip()
+        is_same = view.row <= asked.row or view.unknown or (old and line.startswith(old)) or (text and text in line)
+        return not is_same and shape.is_prompt(view.line)
+
     def discarded(self, now: float) -> None:
         """What was typed last was thrown away before the program read it: its question stands as it did."""
         self._answered = None

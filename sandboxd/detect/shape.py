@@ -21,7 +21,8 @@ _SIGN_MAX: Final = 6  # characters of a bare sign: `...`, `?-`, `   ...>`
 
 _SECRET: Final = re.compile(
     r"(?i)pass ?-?(?:word|phrase|code)|passwd|\b(?:pass|pins?|puk|secrets?|token|credentials?|otp|clave)\b|one[- ]time"
-    r"|(?:api|access|private|secret)[ _-]?key|(?:verification|authentication|security|2fa|mfa) code"
+    r"|(?:api|access|private|secret|encryption|master|recovery|unseal|vault|deploy)[ _-]?key"
+    r"|(?:verification|authentication|security|2fa|mfa) code"
     r"|passwort|kennwort|schlüsselphrase|mot de passe|phrase (?:de passe|secrète)|contraseña|frase (?:de acceso|secreta)"
     r"|\bsenha|palavra-passe|\bparola|wachtwoord|lösenord|lösenfras|adgangskode|passord|salasana|hasło|heslo|jelszó|şifre"
     r"|will not be (?:echoed|shown|displayed)"

@@ -151,6 +151,11 @@ def enter_for(*, canonical: bool) -> Enter:
     return "LF" if canonical else "CR"
 
 
+def enter_keys(*, canonical: bool) -> bytes:
+    """The Enter key's byte, where it is typed after its text."""
+    return _ENTERS[enter_for(canonical=canonical)]
+
+
 def _title(choice: Choice, form: AnswerForm) -> str:
     return f"{choice.title} (default)" if form.default is not None and choice.text == form.default else choice.title
 

@@ -8,10 +8,14 @@ check and the act that relies on it.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
 from sandboxd.detect.detector import Prompt
+from sandboxd.errors import DeliveryFailed
+from sandboxd.hitl.answer import enter_for
 from sandboxd.hitl.envelope import PromptEnvelope
 
 
@@ -53,3 +57,20 @@ class Binding:
         """No answer can have it any more."""
         if self.state is not BindingState.ANSWERED:
             self.state = BindingState.CLOSED
+
+
+def facts_of(prompt: Prompt, *, canonical: bool) -> Mapping[str, Any]:
+    """What is told of a question beside its envelope. `canonical`: whether the terminal puts lines together now."""
+    form = prompt.form
+    enter = "none" if form.single_key else enter_for(canonical=canonical)
+    facts: dict[str, Any] = {"kind": form.kind, "rule": prompt.rule, "enter": enter, "evidence": dict(prompt.evidence)}
+    if form.choices:
+        facts["choices"] = [{"text": choice.text, "title": choice.title} for choice in form.choices]
+    if form.default is not None:
+        facts["default"] = form.default
+    return facts
+
+
+def undelivered(prompt_id: str, why: str, *, prompt_open: bool) -> DeliveryFailed:
+    """The refusal of an answer that fits and could not be typed (hitl-prompt/v1: 502)."""
+    return DeliveryFailed(f"cannot type the answer: {why}", facts={"prompt_id": prompt_id, "prompt_open": prompt_open})

@@ -20,12 +20,14 @@ from sandboxd.a2a.model import Message, TaskState
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
-from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen, UnsupportedOperation
-from sandboxd.hitl.answer import check, enter_for, keystrokes, options, response_schema
+from sandboxd.errors import AnswerInvalid, Problem, PromptNotOpen, UnsupportedOperation
+from sandboxd.hitl.answer import check, enter_keys, keystrokes, options, response_schema
 from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
 from sandboxd.live import terminal
-from sandboxd.live.binding import Binding
+from sandboxd.live.binding import Binding, facts_of, undelivered
 from sandboxd.live.clock import Clock
+from sandboxd.live.enter import PendingEnter, Withheld
+from sandboxd.live.notices import Notices
 from sandboxd.live.receipt import Receipt, Word
 from sandboxd.live.recorder import Fate, Recorder, Ticket
 from sandboxd.live.veil import Veil, without_secret
@@ -33,7 +35,7 @@ from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.runner.witness import Witness
 from sandboxd.store.base import PushEntry
-from sandboxd.tasks.events import Answered, Asked, Closed, Notice, Noticed, Reason
+from sandboxd.tasks.events import Answered, Asked, Closed, Reason
 from sandboxd.tasks.view import TaskView
 
 _log = logs.logger(__name__)
@@ -83,8 +85,10 @@ class Questions:
         self._misfits = 0  # answers to the open prompt that did not fit
         self._is_over = False
         self._witness = witness
+        self._notices = Notices(recorder, clock)
         self._veil = Veil()
         self._receipt: Receipt | None = None
+        self._enter: PendingEnter | None = None  # of an answer whose text was typed; while it is due nothing else is asked
         terminal.tell_flushes(self._fd)
         self._fed = trio.Event()
         self._wakes_at = float("inf")  # when `watch` looks by itself
@@ -119,6 +123,13 @@ class Questions:
             self._expire(now)
             if self._receipt is not None and now >= self._receipt.next_at:
                 self._told(self._receipt.sample(self._fd, now))
+            if self._enter is not None:
+                if now >= self._enter.next_at:
+                    self._finish_answer(self._enter, now)
+                    continue
+                with trio.move_on_at(self._enter.next_at):
+                    await self._fed.wait()
+                continue
             match self._detector.poll(now, self._evidence(now)):
                 case Prompt() as prompt:
                     flush()
@@ -129,7 +140,7 @@ class Questions:
                     continue
                 case Stalled() as stalled:
                     flush()
-                    self._stalled(stalled)
+                    self._notices.stalled(stalled)
                     continue
             expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
             deadlines = [self._detector.next_deadline(), expires_at, self._receipt.next_at if self._receipt else None]
@@ -151,6 +162,8 @@ class Questions:
         push: PushEntry | None = None,
     ) -> Accepted:
         """Type an answer into the program that asked, once; raises `PromptNotOpen`, `AnswerInvalid`, `DeliveryFailed`.
+
+        Where the program takes keys, its Enter follows when the text has been read, whatever becomes of the client (`enter`).
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
@@ -174,26 +187,33 @@ class Questions:
             self._give_up(binding, "The program closed its terminal, so no answer can reach it.")
             raise self.not_open(response.prompt_id)
         was_read = self._witness is not None and self._witness.look().reading is True
+        enter = None  # typed with its text, unless there is somebody who takes keys
+        if keys.enter == "CR":
+            asked = self._detector.view()
+            enter = PendingEnter.due(response.prompt_id, text, self._witness, asked=asked, now=trio.current_time())
+        data = keys.data if enter is None else text.encode()
         binding.claim()
         if form.kind == "secret":
             message = without_secret(message, response.prompt_id)
             self._veil.add(text, trio.current_time())
-        typed = terminal.type_now(self._fd, keys.data)
+        typed = terminal.type_now(self._fd, data)
         if typed == 0 and self._process.is_alive():
             binding.settle(typed=False)
-            raise _undelivered(response.prompt_id, "the terminal takes no input now", prompt_open=True)
-        if typed < len(keys.data):
+            raise undelivered(response.prompt_id, "the terminal takes no input now", prompt_open=True)
+        if typed < len(data):
             terminal.take_back(self._fd)  # or the next answer would be typed on to this one's beginning
             self._give_up(binding, "Only a part of an answer could be typed; what the program had not read was taken back.")
-            raise _undelivered(response.prompt_id, "only a part could be typed, and was taken back", prompt_open=False)
+            raise undelivered(response.prompt_id, "only a part could be typed, and was taken back", prompt_open=False)
         if not self._process.is_alive() and terminal.unread_bytes(self._fd) != 0:
             binding.close()
-            raise _undelivered(response.prompt_id, "the program ended without reading it", prompt_open=False)
+            raise undelivered(response.prompt_id, "the program ended without reading it", prompt_open=False)
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())
         ticket = self._recorder.record(Answered(now, response.prompt_id, message, principal, keys.enter), push=push)
-        self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
+        self._enter, self._receipt = enter, None
+        if enter is None:
+            self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
         accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket.fate)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
@@ -239,9 +259,11 @@ class Questions:
 
     def close(self) -> None:
         """No answer can be typed and no question raised any more: the run ends."""
+        if self._enter is not None and not self._is_over:
+            self._unfinished(self._enter, "the program ended" if not self._process.is_alive() else "the run is ended")
         if self._receipt is not None and not self._is_over:  # a program may read its last answer and end before the next look
             self._told(self._receipt.sample(self._fd, trio.current_time()))
-        self._is_over = True
+        self._is_over = self._notices.is_over = True
         if self._binding:
             self._binding.close()
         self._wake()
@@ -252,6 +274,32 @@ class Questions:
         deadline = self._detector.next_deadline()
         if deadline is not None and deadline < self._wakes_at:
             self._wake()
+
+    def _finish_answer(self, enter: PendingEnter, now: float) -> None:
+        """Type the Enter, leave it, or wait on; between the look and the write there is no checkpoint."""
+        assert self._witness is not None
+        if not self._process.is_alive():
+            return self._unfinished(enter, "the program ended")
+        step = enter.look(self._fd, self._witness, now)
+        if step == "wait":
+            return None
+        if step == "type" and self._detector.asks_another(enter.asked, enter.text):
+            step = Withheld("the program took the text without it, and asks something else now")
+        if isinstance(step, Withheld):
+            return self._unfinished(enter, step.why)
+        if terminal.type_now(self._fd, enter_keys(canonical=terminal.is_canonical(self._fd))) == 0:
+            return self._unfinished(enter, "the terminal takes no input now")
+        self._enter = None
+        self._detector.entered(now)
+        self._receipt = Receipt.of(enter.prompt_id, was_read=True, now=now)
+        return None
+
+    def _unfinished(self, enter: PendingEnter, why: str) -> None:
+        """The answer stays as it was typed, without its Enter, and that is told."""
+        self._enter = None
+        self._notices.unfinished(enter.prompt_id, why)
+        self._detector.entered(trio.current_time())
+        self._wake()
 
     def _give_up(self, binding: Binding, why: str) -> None:
         """This question cannot be answered any more; the line as it stands is no new one."""
@@ -277,7 +325,9 @@ class Questions:
         if not text or not self._process.is_alive():
             return
         if prompt.form.kind == "secret" and self._rules.secrets != "relay":
-            self._withhold(prompt, text)
+            self._notices.withheld(prompt, text)
+            if self._rules.secrets == "fail":
+                self._end("secret-asked")
             return
         if self._asked >= self._rules.max_prompts:
             self._end("prompt-limit")
@@ -295,7 +345,8 @@ class Questions:
         if self._binding:
             self._binding.close()
         self._binding = Binding(envelope, prompt, now, expires_at)
-        asked = Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), self._facts(prompt), reissues, by)
+        facts = facts_of(prompt, canonical=terminal.is_canonical(self._fd))
+        asked = Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), facts, reissues, by)
         ticket = self._recorder.record(asked)
         metrics.PROMPTS.labels(rule=prompt.rule).inc()
         _log.info("asked", task=self._recorder.view.task_id, prompt=envelope.prompt_id, rule=prompt.rule)
@@ -308,55 +359,18 @@ class Questions:
             return NOTHING_KNOWN
         return self._witness.look()
 
-    def _facts(self, prompt: Prompt) -> Mapping[str, Any]:
-        form = prompt.form
-        enter = "none" if form.single_key else enter_for(canonical=terminal.is_canonical(self._fd))
-        facts: dict[str, Any] = {"kind": form.kind, "rule": prompt.rule, "enter": enter, "evidence": dict(prompt.evidence)}
-        if form.choices:
-            facts["choices"] = [{"text": choice.text, "title": choice.title} for choice in form.choices]
-        if form.default is not None:
-            facts["default"] = form.default
-        return facts
-
-    def _withhold(self, prompt: Prompt, text: str) -> None:
-        metrics.WAITING.labels(why="secret").inc()
-        summary = "The program asks for a secret, which its policy does not relay."
-        facts = {"kind": "secret", "rule": prompt.rule, "evidence": dict(prompt.evidence)}
-        self._notice("secret-withheld", text, summary, facts)
-        if self._rules.secrets == "fail":
-            self._end("secret-asked")
-
-    def _stalled(self, stalled: Stalled) -> None:
-        metrics.WAITING.labels(why=stalled.why).inc()
-        facts = {"rule": stalled.rule, "evidence": dict(stalled.evidence)}
-        if stalled.why == "menu":
-            summary = "The program waits for keys, which no line of text can answer."
-            self._notice("waiting-menu", plain_text(stalled.text), summary, facts)
-            return
-        summary = "A process waits for input, and nothing on its terminal is a question that is known here."
-        self._notice("waiting-undetected", plain_text(stalled.text), summary, facts)
-
     def _told(self, word: Word) -> None:
         receipt = self._receipt
         if receipt is None or word == "unread":
             return
         self._receipt = None
         metrics.RECEIPTS.labels(outcome=word).inc()
-        facts = {"prompt_id": receipt.prompt_id}
         if word == "consumed":
-            self._notice("answer-consumed", "", "The program has read the answer.", facts)
+            self._notices.consumed(receipt.prompt_id)
         elif word == "discarded":
-            summary = "The program threw away the answer before it read it; its question is raised anew."
-            self._notice("answer-discarded", "", summary, facts)
+            self._notices.discarded(receipt.prompt_id)
             self._detector.discarded(trio.current_time())
             self._wake()
-
-    def _notice(self, what: Notice, line: str, summary: str, facts: Mapping[str, Any]) -> None:
-        task_id = self._recorder.view.task_id
-        log = _log.info if what.startswith("answer") else _log.warning
-        log(what, task=task_id, line=line)
-        if self._recorder.view.state is TaskState.WORKING and not self._is_over:  # a status that asks is not written over
-            self._recorder.record(Noticed(self._clock.now(), str(uuid.uuid4()), what, line, summary, facts))
 
     def _withdraw(self) -> None:
         binding = self._binding
@@ -383,7 +397,3 @@ class Questions:
     def _wake(self) -> None:
         self._fed.set()
         self._fed = trio.Event()
-
-
-def _undelivered(prompt_id: str, why: str, *, prompt_open: bool) -> DeliveryFailed:
-    return DeliveryFailed(f"cannot type the answer: {why}", facts={"prompt_id": prompt_id, "prompt_open": prompt_open})

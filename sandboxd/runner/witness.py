@@ -108,6 +108,11 @@ class Witness:
         """Whether it can ever say who reads."""
         return not self._why_not
 
+    @property
+    def reader_pid(self) -> int | None:
+        """Who was found to wait at the last look, at this very terminal; None: nobody."""
+        return None if self._last is None else self._last.pid
+
     def look(self) -> Evidence:
         """The terminal as it is now."""
         try:

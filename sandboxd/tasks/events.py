@@ -46,6 +46,7 @@ Notice = Literal[
     "waiting-menu",  # a process waits for keys, which no line of text can answer
     "secret-withheld",  # the program asks for a secret, and the policy does not let it be relayed
     "answer-consumed",  # the program has read the answer
+    "answer-unfinished",  # the answer's text was typed and its Enter was not: the program had gone on, or ended
     "answer-discarded",  # the program threw away what had been typed; its question is raised anew
 ]
 

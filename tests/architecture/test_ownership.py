@@ -10,7 +10,20 @@ from pathlib import Path
 from sandboxd.live.run import TaskRun
 
 # The modules that a run is made of; `supervisor` makes it and hands everything over before it lives.
-OF_A_RUN = {"run", "questions", "reader", "terminal", "binding", "receipt", "veil", "recorder", "capture", "verdict"}
+OF_A_RUN = {
+    "run",
+    "questions",
+    "reader",
+    "terminal",
+    "binding",
+    "enter",
+    "receipt",
+    "veil",
+    "recorder",
+    "notices",
+    "capture",
+    "verdict",
+}
 MAKER = "supervisor"
 DESCRIPTORS = {"terminal_fd", "stdout_fd", "stderr_fd"}
 PRIVATE = {"_process", "_detector", "_binding", "_questions"}

@@ -32,6 +32,7 @@ from tests.detect.bench import BLIND, LINE, NOBODY, RAW, UNKNOWN, Bench
         ("Wipe it? (y/n) ", BLIND, "secret"),
         ("? Registry token ", RAW, "secret"),
         ("[sudo] password for ada: ", RAW, "secret"),
+        ("Vault key: ", RAW, "secret"),
         ("API key name: ", RAW, "free_text"),
         ("Show the password? (y/N) ", RAW, "yes_no"),
         ("Downloading: ", attrs.evolve(LINE, is_exact=True), "free_text"),

@@ -81,7 +81,7 @@ PROGRAMS = [
         "perl", 'perl -e \'$|=1; print "Name: "; print "got " . <STDIN>\'', (("Name:", "free_text", "Ada"),), "got Ada", "perl"
     ),
     Program("tclsh", "tclsh", (("%", "shell", "puts [expr 6*7]; exit"),), "42", "tclsh"),
-    Program("ed", "ed -p '* '", (("*", "free_text", "q"),), "", "ed"),
+    Program("ed", "ed -p '* '", (("*", "repl", "q"),), "", "ed"),
     Program(
         "git-add-p", f"{REPO} git add -p; git diff --cached --name-only", (("Stage this hunk", "choice", "y"),), "f", "git"
     ),
