@@ -20,6 +20,7 @@ from sandboxd.cockpit.agent import HostAddress, Transport
 from sandboxd.cockpit.channels.config import Webhook, read_webhooks
 from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.people import People, read_people
+from sandboxd.cockpit.relay.config import RelayConfig, read_relay
 from sandboxd.cockpit.rules import RuleBook, check_examples, load_rules
 from sandboxd.cockpit.web_config import Web, read_web
 from sandboxd.errors import LoadError, Problem
@@ -40,6 +41,7 @@ class CockpitConfig:
     people: People = attrs.field(factory=People)
     web: Web | None = None
     webhooks: tuple[Webhook, ...] = ()
+    relay: RelayConfig = attrs.field(factory=RelayConfig)
     mission_tries: int = TRIES_MAX
 
 
@@ -56,11 +58,13 @@ def load_config(path: Path) -> CockpitConfig:
     web = read_web(top.table("web"), folder) if top.has("web") else None
     mission_tries = top.number("mission-tries", TRIES_MAX, most=100)
     webhooks = read_webhooks(top.tables("webhook"), folder, frozenset(person.name for person in people.everybody))
+    names = frozenset(host.name for host in hosts)
+    relay = read_relay(top.tables("caller"), top.tables("restate"), folder, names)
     top.close()
     if not hosts:
         top.problem("host", "is missing: name at least one `[[host]]`")
-    names = [host.name for host in hosts]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    every = [host.name for host in hosts]
+    for name in sorted({name for name in every if every.count(name) > 1}):
         top.problem("host", f"the name `{name}` stands twice")
     if problems:
         raise LoadError(str(path), problems)
@@ -72,6 +76,7 @@ def load_config(path: Path) -> CockpitConfig:
         people=people,
         web=web,
         webhooks=webhooks,
+        relay=relay,
         mission_tries=mission_tries,
     )
 
