@@ -254,7 +254,14 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                     nursery.start_soon(
                         watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host)
                     )
-                await serve(make_app(doors), listeners, settings, closing=doors.closing, who=gate.meet)
+                await serve(
+                    make_app(doors),
+                    listeners,
+                    settings,
+                    closing=doors.closing,
+                    who=gate.meet,
+                    waited_s=lambda: host.supervisor.stopping_s,
+                )
                 if not host.spawner.is_alive:
                     raise SpawnerDied("cannot go on: the spawner died, and every run with it")
                 nursery.cancel_scope.cancel()

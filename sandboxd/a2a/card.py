@@ -27,6 +27,7 @@ from sandboxd.a2a.extensions import (
     IDEMPOTENCY_MAX_ENTRIES,
     IDEMPOTENCY_TTL_S,
     MISSION,
+    REISSUE,
 )
 from sandboxd.a2a.jsontext import canonical_json
 
@@ -158,6 +159,8 @@ def _extensions(commands: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
     if commands:
         why = "The command finds the id of its mission, where its message names one."
         listed.append({"uri": MISSION, "description": why, "required": False, "params": {}})
+        why = "A question that a program still waits at is asked again, under a new prompt id; the old id takes no answer."
+        listed.append({"uri": REISSUE, "description": why, "required": False, "params": {}})
     return listed
 
 

@@ -15,6 +15,8 @@ IDEMPOTENCY: Final = "https://agentic-sandbox.aiwg.io/extensions/idempotency/v1"
 
 # Our own extensions, declared in the card and activated like the specs'.
 MISSION: Final = "urn:sandboxd:mission:v1"  # message metadata {mission_id}: what the command finds as AIWG_MISSION_ID
+REISSUE: Final = "urn:sandboxd:reissue:v1"  # a question is asked again, for the same wait, under a new prompt id
+REISSUED_AS: Final = "reissued_as"  # with it, in prompt-news and in the facts of a refusal: the new id
 
 # idempotency/v1: how long, and how many, requests are remembered.
 IDEMPOTENCY_TTL_S: Final = 86_400
@@ -37,7 +39,7 @@ ARTIFACT_CUT: Final = "urn:sandboxd:cut:v1"  # artifact metadata: bytes dropped 
 
 TCK_REQUIRED: Final = "urn:a2a:tck:required-extension"  # the public kit's, for an agent that requires one
 
-KNOWN: Final = (HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY, MISSION, TCK_REQUIRED)
+KNOWN: Final = (HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY, MISSION, REISSUE, TCK_REQUIRED)
 
 
 def activated(header_values: Iterable[str]) -> frozenset[str]:

@@ -91,6 +91,26 @@ class CockpitClient:
         """Do something about a question: `answer`, `cancel`, `resume`, `settle`, `reissue`; what came of it."""
         return self._ask(what, "POST", f"/api/prompts/{quote(name, safe='')}/{verb}", body=body)
 
+    def missions(self, limit: int) -> Mapping[str, Any]:
+        """The last missions, the newest first."""
+        return self._ask("list missions", "GET", "/api/missions", query={"limit": str(limit)})
+
+    def mission(self, name: str) -> Mapping[str, Any]:
+        """One mission, by its number or a beginning of its id."""
+        return self._ask(f"show mission `{name}`", "GET", f"/api/missions/{quote(name, safe='')}")
+
+    def mission_result(self, name: str) -> Mapping[str, Any]:
+        """What its task left, once it has ended."""
+        return self._ask(f"show what mission `{name}` left", "GET", f"/api/missions/{quote(name, safe='')}/result")
+
+    def start_mission(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Start one; as it then stands."""
+        return self._ask("start the mission", "POST", "/api/missions", body=body)
+
+    def act_on_mission(self, name: str, verb: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`resume` or `cancel`; as it then stands."""
+        return self._ask(f"{verb} mission `{name}`", "POST", f"/api/missions/{quote(name, safe='')}/{verb}", body=body)
+
     def news(self, *, after: int | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Every change that people see, with its number, for ever, over as many connections as it takes."""
         what, broken = "watch the cockpit", 0

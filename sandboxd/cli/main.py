@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "audit": "Read the record of who did what: a host's, or a cockpit's.",
     "install-units": "Write the systemd units that the config needs, or check them.",
     "cockpit": "Gather the questions of several hosts.",
+    "missions": "Start commands on the hosts of a cockpit, and follow them.",
     "policies": "Try the rules of a cockpit.",
     "config": "Write a first config, or show what one comes to.",
     "completion": "Print the completion script of a shell.",

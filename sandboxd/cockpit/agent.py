@@ -19,12 +19,13 @@ import attrs
 import httpx
 import trio
 
-from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, RELAY
+from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, REISSUE, RELAY
 from sandboxd.a2a.jsontext import parse_json
 from sandboxd.a2a.model import TaskState
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
 from sandboxd.cockpit.sse import Events, TooLong
 from sandboxd.errors import InvalidJson
+from sandboxd.hitl.received import envelope_in
 
 BODY_MAX_BYTES: Final = 32 * 1024 * 1024  # a task comes with its artifacts
 CALL_S: Final = 15.0
@@ -167,6 +168,23 @@ class Agent:
             return seen, ()
         held = task.get("task", task).get("artifacts")
         return seen, [one for one in (held if isinstance(held, list) else []) if isinstance(one, Mapping)]
+
+    async def reissue(self, task_id: str, prompt_id: str) -> str:
+        """Have a question asked again that the task waits at; the new prompt id. For a host that declares `REISSUE`."""
+        body = {"id": task_id, "promptId": prompt_id}
+        try:
+            result = await self._call(
+                "ReissuePrompt", "POST", f"/tasks/{_segment(task_id)}:reissue", body, active=f"{HITL_PROMPT}, {REISSUE}"
+            )
+        except Refused as refused:
+            if refused.reissued_as is not None:  # the reply to an earlier try was lost
+                return refused.reissued_as
+            raise
+        raw = envelope_in(self._task(result).message)
+        found = raw.get("prompt_id") if isinstance(raw, Mapping) else None
+        if not isinstance(found, str) or found == prompt_id:
+            raise Unreadable("the host does not say under which id it asks")
+        return found
 
     async def cancel(self, task_id: str, reason: str) -> Seen:
         """End the task; as it then stands."""

@@ -8,7 +8,7 @@ what is to be done, and `run` begins by finding out what became of what was bein
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import trio
 
 from sandboxd import logs
 from sandboxd.a2a.canonical import canonical
+from sandboxd.a2a.extensions import REISSUE
 from sandboxd.approvals.events import CancelAsked, Moved, Received, ResumeAsked, Settled, Voted
 from sandboxd.approvals.record import Payload, Question, Terms, payload
 from sandboxd.approvals.routing import Principal
@@ -53,6 +54,14 @@ def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope, starter: str |
     return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
 
 
+class CannotReissue(Exception):
+    """A question is not asked again. `code`: not-allowed, open, answered, unsupported, gone (nobody waits at it), host."""
+
+    def __init__(self, code: str, why: str) -> None:
+        super().__init__(f"cannot ask it again: {why}")
+        self.code = code
+
+
 class Controller:
     """One cockpit's; `agents` are its hosts by their names."""
 
@@ -78,6 +87,11 @@ class Controller:
         self._secrets = trio.Lock()  # a secret is in the vault and not yet in the record only while it is held
         self._sighted: dict[tuple[str, str], str] = {}
         self._looks: dict[Place, trio.Lock] = {}
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The names of its hosts, in the order of the config."""
+        return list(self._agents)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Find out what was under way, then make calls and keep times, for ever. Nothing may be answered before it started."""
@@ -132,6 +146,39 @@ class Controller:
     async def settle(self, record: Record, principal: Principal, channel: str, reason: str) -> Heard:
         """Somebody takes it on themselves to close what cannot be found out."""
         return await self.records.hear(record, Settled(principal, channel, reason))
+
+    async def reissue(self, record: Record, principal: Principal, channel: str) -> str:
+        """Somebody wants a question asked again that is closed here, and at which its program waits still; the new prompt's id.
+
+        `CannotReissue` says why not. It grants nothing: the new question is asked on the rules' terms, as any other.
+        """
+        try:
+            asked_as = await self._reissue(record, principal)
+        except CannotReissue as refused:
+            await self.records.note(record, "reissueasked", refused.code, principal, channel)
+            raise
+        await self.records.note(record, "reissueasked", "reissued", principal, channel)
+        return asked_as
+
+    async def _reissue(self, record: Record, principal: Principal) -> str:
+        approval, agent = record.approval, self._agents.get(record.place.host)
+        if not principal.may_answer:
+            raise CannotReissue("not-allowed", f"{principal.name} may not answer questions")
+        if approval.phase != "closed":
+            raise CannotReissue("open", "it is open here: answer it")
+        if approval.status == "responded":
+            raise CannotReissue("answered", "it was answered")
+        if agent is None:
+            raise CannotReissue("host", f"the host `{record.place.host}` is no longer configured")
+        try:
+            if await agent.declared(REISSUE) is None:
+                raise CannotReissue("unsupported", "its host does not declare that it can ask a question again")
+            return await agent.reissue(record.place.task_id, record.prompt_id)
+        except Refused as refused:
+            code = "gone" if refused.is_conflict or refused.is_unknown_task else "host"
+            raise CannotReissue(code, f"{refused}: {refused.words}") from refused
+        except (Unreachable, Unreadable) as error:
+            raise CannotReissue("host", str(error)) from error
 
     # ── what hosts say ──
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, RUN_FACTS
+from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS, RUN_FACTS
 from sandboxd.a2a.model import TaskState
 from sandboxd.hitl.envelope import plain_text
 
@@ -72,7 +72,16 @@ class Refused(Exception):
     @property
     def accepted_message_id(self) -> str | None:
         """Which message was accepted for the prompt, where the host tells."""
-        names = ("accepted_message_id", "acceptedMessageId")  # in google.rpc.ErrorInfo, names are spelled the second way
+        return self._fact(
+            "accepted_message_id", "acceptedMessageId"
+        )  # in google.rpc.ErrorInfo, names are spelled the second way
+
+    @property
+    def reissued_as(self) -> str | None:
+        """Under which prompt id the question was asked again, where the host tells."""
+        return self._fact(REISSUED_AS, "reissuedAs")
+
+    def _fact(self, *names: str) -> str | None:
         found = next((value for name in names for value in _values(self.body, name)), None)
         return found if isinstance(found, str) else None
 

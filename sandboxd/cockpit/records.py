@@ -17,6 +17,7 @@ import trio
 
 from sandboxd.approvals.events import Event, Received, Restarted, Ticked
 from sandboxd.approvals.reducer import begin, decide
+from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit import audit, rows
 from sandboxd.cockpit.audit import Kept, Links
 from sandboxd.cockpit.codec import from_us
@@ -130,6 +131,15 @@ class Records:
     async def tell_people(self, record: Record) -> None:
         """No rule answers it: people are asked."""
         await self._write(lambda connection: rows.tell_people(connection, record.number, self._clock()))
+
+    async def note(self, record: Record, event: str, outcome: str, principal: Principal, channel: str) -> None:
+        """Put on record what somebody did about a question that changes nothing of it."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            now = self._clock()
+            rows.note(connection, record, event=event, outcome=outcome, principal=principal, channel=channel, now=now)
+
+        await self._write(work)
 
     async def news_after(self, number: int, limit: int) -> Sequence[News]:
         """What people are told, behind that number and in order; a channel keeps how far it has come."""

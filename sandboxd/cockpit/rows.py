@@ -24,6 +24,7 @@ from sandboxd.approvals.events import (
     Voted,
 )
 from sandboxd.approvals.record import Approval
+from sandboxd.approvals.routing import Principal
 from sandboxd.approvals.timing import next_wake
 from sandboxd.cockpit import audit
 from sandboxd.cockpit.audit import Entry, Links
@@ -173,6 +174,27 @@ def sight(connection: sqlite3.Connection, place: Place, *, kind: str, digest: st
             now, place.host, None, place.task_id, place.context_id, "seen", kind, why=why, links=Links(sandbox=place.host)
         )
         audit.append(connection, seen)
+
+
+def note(
+    connection: sqlite3.Connection,
+    record: Record,
+    *,
+    event: str,
+    outcome: str,
+    principal: Principal,
+    channel: str,
+    now: datetime,
+) -> None:
+    """What somebody did about a question that changes nothing of it."""
+    place, took = record.place, now - record.approval.received_at
+    entry = Entry(
+        *(now, place.host, record.prompt_id, place.task_id, place.context_id, event, outcome, principal.name, channel),
+        rev=record.approval.rev,
+        took_ms=int(took.total_seconds() * 1000),
+        links=record.links,
+    )
+    audit.append(connection, entry)
 
 
 def pass_by(connection: sqlite3.Connection, place: Place, digest: str, now: datetime) -> None:

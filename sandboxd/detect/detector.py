@@ -33,6 +33,8 @@ _LOOK_MIN_S: Final = 0.1
 _LOOK_MAX_S: Final = 2.0  # how often the kernel is asked about a terminal that stays silent
 STALL_S: Final = 2.0  # silence with a reader and no question that we know
 _COMEBACK_S: Final = 1.5
+_LOOK_BY_S: Final = 0.4  # how long output alone puts off a look, where the kernel says who reads
+_STEADY_S: Final = 0.8  # of a line that is read and stands still while output goes on elsewhere
 _REMEMBERED: Final = 32
 
 
@@ -107,6 +109,8 @@ class Detector:
         self._typed_to: Prompt | None = None  # what the last answer was for
         self._again: Prompt | None = None  # a question whose answer was discarded, and that stands nowhere any more
         self._stalled: tuple[int, str] | None = None
+        self._steady: tuple[tuple[int, str], float] | None = None  # the line that was read at the last looks, and since when
+        self._look_by: float | None = None
         self._gone = self._looks = self._unread = 0
 
     def feed(self, data: bytes, now: float) -> None:
@@ -120,6 +124,9 @@ class Detector:
                 self._deadline = now + self._raised.settle_s  # not put off by more output: a stale question must not stay open
         elif self._witnessed or self._again is not None or ((self._rules or self.by_shape) and not data.endswith(b"\n")):
             self._deadline = now + self._first_settle_s  # the echo of a discarded answer may come after the news of its end
+            if self._witnessed:  # not put off for ever: somebody may be waited for beside a spinner
+                self._look_by = self._look_by if self._look_by is not None else now + _LOOK_BY_S
+                self._deadline = min(self._deadline, self._look_by)
         else:
             self._deadline = None  # the line has ended, so nothing stands on it
 
@@ -150,7 +157,7 @@ class Detector:
         """The next piece of news, if its time has come; `evidence` is what the kernel says at this moment."""
         if self._deadline is None or now < self._deadline:
             return None
-        self._deadline = None
+        self._deadline = self._look_by = None
         view = self._terminal.look()
         if self._raised is None:
             return self._ask(view, now, evidence)
@@ -201,7 +208,7 @@ class Detector:
         settle_s = finding.settle_s
         if evidence.reading is None and (view.row, finding.text) in self._left:
             settle_s = max(settle_s, _COMEBACK_S)
-        if now < self._last_output_s + settle_s:
+        if now < self._last_output_s + settle_s and not self._is_steady(finding, view, now, evidence):
             self._deadline = self._last_output_s + settle_s
             return None
         prompt = Prompt(finding.text, finding.form, finding.rule, finding.facts)
@@ -209,6 +216,15 @@ class Detector:
         self._gone = self._unread = 0
         self._look_again(now, evidence)
         return prompt
+
+    def _is_steady(self, finding: Finding, view: View, now: float, evidence: Evidence) -> bool:
+        """Whether a line that is read stands there for long although output goes on elsewhere, as clocks and spinners do."""
+        line = (view.row, view.line)
+        if not evidence.says_who_reads or not shape.is_prompt(finding.text):
+            self._steady = None
+        elif self._steady is None or self._steady[0] != line:
+            self._steady = (line, now)
+        return self._steady is not None and now >= self._steady[1] + _STEADY_S
 
     def _stall(self, finding: Finding | None, view: View, now: float, evidence: Evidence) -> Stalled | None:
         self._look_again(now, evidence)

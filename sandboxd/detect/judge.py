@@ -56,6 +56,8 @@ def judge(rules: Sequence[Rule], view: View, evidence: Evidence, past: Past, *, 
 
     `by_shape`: whether a line that no pack knows may be a question for its looks alone, where the kernel does not say.
     """
+    if view.written.strip() and evidence.canonical and evidence.reading and not evidence.is_idle:
+        view = attrs.evolve(view, line=view.written, unknown="")  # no screen of keys, but a form whose questions have places
     found = _fit(rules, view, evidence)
     if evidence.reading is False and not (found is not None and found.rule.polls) and not _is_blind(view, evidence, past):
         return None
@@ -119,7 +121,9 @@ def _by_text(view: View, evidence: Evidence, past: Past) -> Finding | None:
     line = view.line
     if view.unknown and not view.below:
         return None
-    if shape.is_prompt(line):
+    if view.row != past.next_row and shape.is_in_table(view):  # of a form that was answered, the row above is ours
+        return None
+    if shape.is_prompt(line) or view.is_field:
         return _generic("text", line, view, evidence, past)
     is_known = view.edits or view.row == past.next_row or shape.without_numbers(line) in past.answered
     if shape.is_bare_prompt(line) and (is_known or shape.is_introduced(view)):

@@ -83,7 +83,7 @@ class Screen:
         self._height = max(2, height)
         self.place = Place()
         self.is_alternate = False
-        self.hides_cursor = self.brackets_paste = False
+        self.hides_cursor = self.brackets_paste = self.takes_mouse = False
         self._main: Place | None = None  # the main screen, while the alternate one is shown
         self._saved: Place | None = None
         self._wraps = True
@@ -363,6 +363,6 @@ class Screen:
     def reset(self) -> None:
         """As at the start (RIS), further down."""
         self.place = Place(first=self.place.first + len(self.place.rows))
-        self.is_alternate = self.hides_cursor = self.brackets_paste = False
+        self.is_alternate = self.hides_cursor = self.brackets_paste = self.takes_mouse = False
         self._main = self._saved = None
         self._wraps = self._is_blank = self._is_top_known = True

@@ -27,12 +27,14 @@ _SECRET: Final = re.compile(
     r"|will not be (?:echoed|shown|displayed)"
     r"|парол|パスワード|パスフレーズ|暗証|密码|密碼|口令|비밀번호|암호"
 )
+# `(y/N) ‣ false`: what stands behind the answers is the default.
+_ONE_OF_TWO: Final = re.compile(r"(?i)(?P<shown>\([yn]/[yn]\))\s[^\w\s]?\s?\w{0,5}$")
 _MASKED: Final = re.compile(r"(?i)[\[(](?:(?:your )?input (?:is |will be )?)?(?:masked|hidden)[\])]\s?[:?]?\s?$")
 _ABOUT: Final = re.compile(
     r"(?i)(?:password|passphrase|token|secret|key|pin) (?:name|length|file|path|id|type|hint|manager|expir|policy)"
 )
-_YES: Final = r"(?:yes|y|ja|j|s[ií]|s|oui|o|tak|t|да|д|evet|e)"
-_NO: Final = r"(?:nein|non|nie|no|n|нет|н|hayır|h)"
+_YES: Final = r"(?:yes|y|ja|j|s[ií]m?|s|oui|o|tak|t|kyllä|k|igen|i|ano|a|da|d|да|д|evet|e|ναι|ν|はい|是|예|네)"
+_NO: Final = r"(?:nein|nee|nej|nei|non|nie|não|nem|ne|nu|no|n|ei|e|нет|ні|н|hayır|h|όχι|ο|いいえ|否|아니[요오])"
 _YES_NO: Final = re.compile(
     rf"(?i)(?:[\[(<]\s?[\[(]?{_YES}[\])]?(?:[/|,]|\sor\s)?\s?[\[(]?{_NO}[\])]{{1,2}}"
     r"|\b(?:yes/no|y/\(n\)|\(y\)/n|y/n\b))\S{0,3}\s?$"
@@ -46,12 +48,15 @@ _BANNER: Final = re.compile(
 _PRESS: Final = re.compile(
     r"(?i)\b(?:press|hit|strike|type|push) (?:the )?[<\[\"']?(?:enter|return|any key|any other key|space)\b"
     r"|\[(?:enter|return)\]\s?$|eingabetaste|beliebige taste|touche entrée|appuyez sur|pulse (?:intro|enter)|presione"
-    r"|任意の?键|任意のキー|아무 키"
+    r"|任意の?键|任意のキー|아무 키|\benter ?(?:キー|键|鍵|키)|(?:enter|return)[- ]?taste"
+    r"|клавишу|wciśnij|naciśnij|premi(?:re)? (?:invio|un tasto)|tryck (?:på )?(?:enter|retur)"
+    r"|druk op|pressione (?:enter|qualquer)"
 )
 _OR_ENTER: Final = re.compile(
     r"(?i)\bor,? (?:just )?(?:press|hit) [<\[]?(?:enter|return)\b"
     r"|\b(?:press|hit) [<\[]?(?:enter|return)[>\]]? (?:to (?:skip|leave|keep|use|accept)|for (?:the )?(?:default|none))"
 )
+_STOPS: Final = re.compile(r"(?i)\bkey,? to (?:cancel|abort|stop|interrupt|skip)\b")  # what goes on unless a key is pressed
 # Something has been said, and goes on: a percentage, a rate, a duration, a bar, dots.
 _PROGRESS: Final = re.compile(
     r"(?i)(?:(?<![\w-])\d{1,3}(?:[.,]\d{1,3})? ?%|\d ?(?:[kmgt]i?)?b(?:/s)?|\d ?(?:it|ops|files?|rows?)/s|\d ?m?s"
@@ -71,7 +76,7 @@ _REPORT: Final = re.compile(
 )
 _RECORD: Final = r"[\w.-]{1,30}\s{1,20}\| |(?:test )?[\w./-]{1,80}::\w"  # a service's name before its record; a test's name
 _LOG: Final = re.compile(
-    r"(?i)^(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d"
+    r"(?i)^(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d(?!\d{0,3}/\d{1,4}\])"
     r"|\[?(?:info|debug|warn(?:ing)?|error|fatal|trace|notice|note|hint|usage|e|w|i)\b\]?:? "
     r"|" + _RECORD + ")"
 )
@@ -81,7 +86,7 @@ _CODE: Final = re.compile(
 
 _SHELL: Final = re.compile(r"(?:^|[\w\])~/:. -])[$#%]\s?$|[❯➜λ»▶⟩]\s?$")
 _REPL: Final = re.compile(
-    r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}(?:\.{3}[>:]?|['\"`-]>)\s?$"
+    r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|\d\]|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}(?:\.{3}[>:]?|['\"`-]>)\s?$|^[>:*?=-]{1,4}\s$"
 )
 _NAMED_REPL: Final = re.compile(
     r"^(?:\(?[A-Za-z][\w .:@/()\[\]=-]{0,50}>{1,2}|\([A-Za-z][\w.-]{0,20}\)|[a-z][\w.-]{0,30}[=\-(]#|\?[-#]"
@@ -96,7 +101,8 @@ _ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\]?\s\S")  # `? Name`, as a whole fam
 _ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]\s?$")
 _ENDS_DEFAULT: Final = re.compile(r"^[A-Z][^\[\]:]{2,60}\w \[[\w./@~-]{1,40}\]\s$")  # `Use proxy [no] `
 _ENDS_DRAWN: Final = re.compile(r"[?？] [^\w\s()\[\]<>{}:;,.|/\\=-]{1,4}\s$")  # a question mark, and then a picture
-_COLON: Final = re.compile(r"[\w)\]}\"'>»%。、ー*]\s{0,8}[:：]$")
+_ENDS_POINTED: Final = re.compile(r"[\w\])\"'] [›❯▸▶➤⟩]\s$")
+_COLON: Final = re.compile(r"[\w)\]}\"'>»%。、ー*.]\s{0,8}[:：]$")
 _CLOSED: Final = re.compile(r"[\])}]\s?[:：]$")  # a note in brackets and a colon: asked, even where no blank follows
 _ORDER: Final = re.compile(
     r"^\W{0,4}(?:please )?(?i:enter|type|choose|select|input|provide|specify|pick|insert) (?:[\w'/-]{1,30} ?){1,8}\s$"
@@ -109,10 +115,12 @@ _MENU_WORDS: Final = re.compile(
     r"|⏎ (?:select|submit)|enter to (?:confirm|select|submit)|press space|↵|ctrl[+-][a-z] .{0,20}(?:exit|save)"
 )
 _PAGER: Final = re.compile(
-    r"(?i)^\s?--\s?(?:more|mehr|plus|más)\s?--|^\s?:\s?$|^\(?end\)?\s?$|\(end\)\s?$|^lines? \d+[-/]\d+"
+    r"(?i)^\s?--\s?(?:more|mehr|plus|más)\s?--|^\s?:$|^\(?end\)?\s?$|\(end\)\s?$|^lines? \d+[-/]\d+"
     r"|\(press h for help[^)]{0,40}\)\s?$|press (?:space|q) (?:to|for)\b[^:?]{0,60}$"
     r"|^\s?(?:standard input|manual page)\b.{0,80}\bline \d"
 )
+_MATCHES: Final = re.compile(r"^\s{0,4}\d{1,9}/\d{1,9}(?: \(\d{1,9}\))?[\s─━]{0,200}$")  # `2/100`, as finders count what fits
+_FIELD_SIGN: Final = re.compile(r"\s{0,4}[^\w\s>?│|┃]\s")  # before each field of a form, alike
 _KEY_LIST: Final = re.compile(r"(?i)(?:press|hit) [\"'<\[]?(?:[a-z0-9?]|enter|space|esc)[\"'>\]]? to\b")
 _SUBMITS: Final = re.compile(r"(?i)(?:enter|return|⏎) (?:to )?(?:confirm|submit|accept)")
 _FRAME: Final = re.compile(r"[│┃║╭╮╰╯┌┐└┘├┤╔╗╚╝▊▎]")
@@ -157,7 +165,7 @@ def is_progress(line: str) -> bool:
         return True
     if is_press_enter(text):
         return False
-    if bare.endswith(("?", "？")):
+    if bare.endswith(("?", "？", "?...")):
         return _GERUND.search(text) is not None and "[" not in text
     return _PROGRESS.search(text) is not None or (_GERUND.search(text) is not None and _YES_NO.search(text) is None)
 
@@ -195,6 +203,10 @@ def menu_reason(view: View) -> str:
     line = tail(view.line)
     if view.full_screen:
         return view.unknown
+    if view.takes_mouse and not (is_prompt(line) or (not line.strip() and asks_above(view.above))):
+        return "the mouse is read"
+    if view.draws_cursor and view.below and _FIELD_SIGN.match(line) and view.below[0].lstrip()[:1] == line.lstrip()[:1]:
+        return "fields of a form stand below"
     if view.hides_cursor and not _reads_text(view):
         return "the cursor is hidden"
     if _PAGER.search(line):
@@ -205,6 +217,8 @@ def menu_reason(view: View) -> str:
         return "choices with a pointer stand below"
     if any(_MENU_WORDS.search(row) and not _SUBMITS.search(row) for row in view.below[:3]):
         return "keys are named below"
+    if any(_MATCHES.search(row) for row in (line, view.above, *view.below[:2])):
+        return "matches are counted"
     block = _block(view.rows)
     if line.startswith(" ") and line.strip() and not is_prompt(line) and not is_bare_prompt(line):
         return "choices with a pointer stand above" if any(_POINTER_ROW.search(row) for row in block) else ""
@@ -220,10 +234,13 @@ def menu_reason(view: View) -> str:
 
 
 def _reads_text(view: View) -> bool:
-    """Whether a line is read although the cursor is hidden: another one is drawn, the answer is masked, a spinner died."""
+    """Whether a line is read although the cursor is hidden.
+
+    Another one is drawn, in a question or in a field of its own; the answer is masked, or one of two; a spinner died.
+    """
     if view.draws_cursor:
-        return is_prompt(view.line) or is_bare_prompt(view.line)
-    if _MASKED.search(tail(view.line)):
+        return view.is_field or is_prompt(view.line) or is_bare_prompt(view.line)
+    if _MASKED.search(tail(view.line)) or (not view.below and _ONE_OF_TWO.search(tail(view.line))):
         return True
     return view.edits and not view.below and is_bare_prompt(view.line)
 
@@ -247,11 +264,13 @@ def is_prompt(line: str) -> bool:
     bare = text.rstrip()
     if not bare or is_progress(text) or is_log(text) or _REPORT.search(text):
         return False
-    if is_press_enter(text) or _YES_NO.search(text):
+    if is_press_enter(text):
+        return _STOPS.search(text) is None
+    if _YES_NO.search(text):
         return True
     is_open = len(bare) < len(text) or text.endswith(("：", "？"))
-    if bare.endswith(("?", "？")):
-        return is_open or len(bare) > 8
+    if bare.endswith(("?", "？", "?...")):
+        return is_open or len(bare) > 6
     if bare.endswith((":", "：")):
         is_field = is_open or len(bare) <= _FIELD_MAX or (_CLOSED.search(bare) or _SECRET.search(text)) is not None
         return is_field and _COLON.search(bare) is not None
@@ -259,13 +278,20 @@ def is_prompt(line: str) -> bool:
         return is_open
     if _ASKS_FIRST.match(text):
         return True
-    return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ENDS_DEFAULT, _ORDER))
+    return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ENDS_DEFAULT, _ENDS_POINTED, _ORDER))
 
 
 def is_bare_prompt(line: str) -> bool:
     """Whether it is a shell's or interpreter's sign, which a transcript may end with as well."""
     text = tail(line)
     return bool(text.strip()) and (_SHELL.search(text) is not None or _REPL.search(text) is not None)
+
+
+def is_in_table(view: View) -> bool:
+    """Whether the line is the next name of a table, whose row above has its colon in the same column and its value behind."""
+    bare = view.line.rstrip()
+    column = len(bare) - 1
+    return bare.endswith(" :") and re.fullmatch(r"\s{1,8}:\s\S.*", view.above[column - 1 : column + 40]) is not None
 
 
 def is_introduced(view: View) -> bool:
@@ -285,6 +311,8 @@ def form_of(line: str) -> AnswerForm:
     text = tail(line)
     if is_press_enter(text):
         return AnswerForm("press_enter")
+    if found := _ONE_OF_TWO.search(text):
+        text = text[: found.end("shown")]
     if _YES_NO.search(text):
         return _yes_no(text)
     found = _LIST.search(text)

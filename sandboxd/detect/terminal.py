@@ -37,6 +37,7 @@ _PRIVATE_MODE_MAX: Final = 64
 _ALTERNATE: Final = frozenset({"47", "1047", "1049"})
 _CURSOR: Final = "25"
 _PASTE: Final = "2004"
+_MOUSE: Final = frozenset(("1000", "1002", "1003"))  # clicks, drags, all moves
 _INVERSE: Final = frozenset({"7", "48", *map(str, range(40, 48)), *map(str, range(100, 108))})
 _UPRIGHT: Final = frozenset({"", "0", "27", "49"})
 _BLOCK: Final = "█"
@@ -256,6 +257,8 @@ def _flags(screen: Screen, modes: list[str], is_on: bool) -> None:
         screen.hides_cursor = not is_on
     if _PASTE in modes:
         screen.brackets_paste = is_on
+    if not _MOUSE.isdisjoint(modes):
+        screen.takes_mouse = is_on
 
 
 def _private_modes(screen: Screen, modes: list[str], is_on: bool) -> None:

@@ -29,7 +29,9 @@ class View:
     the row that the line begins in; it tells the same words in another place. `is_cut`: the line is longer than the cap and
     only its end is here. `rows`: the rows above, nearest last, wrapped ones apart and blank ones kept; `below`: the ones below
     that are not blank. `edits`: bracketed paste is on, as line editors have it while they read. `hides_cursor`: as menus do;
-    `draws_cursor`: and draws one of its own, in the line that is shown here, whose text before it is `line`.
+    `draws_cursor`: and draws one of its own, in the line that is shown here, whose text before it is `line`; `is_field`: it
+    stands in a frame's row that holds nothing else, below that line. `takes_mouse`: it asked to be told of the mouse.
+    `written`: where the line cannot be told for a move of the cursor, what was written in that row since.
     """
 
     line: str = ""
@@ -41,23 +43,27 @@ class View:
     below: tuple[str, ...] = ()
     edits: bool = False
     hides_cursor: bool = False
+    written: str = ""
     draws_cursor: bool = False
+    is_field: bool = False
+    takes_mouse: bool = False
     full_screen: bool = False
 
 
 def view_of(screen: Screen) -> View:
     """The line at the cursor, or at the one that the program draws."""
     place = screen.place
-    blank = View(edits=screen.brackets_paste, hides_cursor=screen.hides_cursor)
+    blank = View(edits=screen.brackets_paste, hides_cursor=screen.hides_cursor, takes_mouse=screen.takes_mouse)
     if screen.is_alternate:
         return attrs.evolve(blank, row=place.first + place.at, unknown="the alternate screen is shown", full_screen=True)
     lost = "the cursor was moved to a row of its own" if place.is_lost else ""
     if lost and not (screen.is_on_fresh_row and screen.brackets_paste):
-        return attrs.evolve(blank, row=place.first + place.at, unknown=lost, full_screen=True)
+        written = _tidy(place.row.text.lstrip())
+        return attrs.evolve(blank, written=written, row=place.first + place.at, unknown=lost, full_screen=True)
     drawn = _drawn(screen) if screen.hides_cursor and not lost else None
     if drawn is not None:
-        at, line = drawn
-        return attrs.evolve(_around(screen, blank, at, at), line=line, draws_cursor=True)
+        at, line, is_field = drawn
+        return attrs.evolve(_around(screen, blank, at, at), line=line, draws_cursor=True, is_field=is_field)
     first = last = place.at
     while screen.continues(first):
         first -= 1
@@ -69,8 +75,7 @@ def view_of(screen: Screen) -> View:
     line = _without_right_prompt(screen) if first == last else "".join(row.text for row in rows)
     if place.at == last and place.column > len(place.row.cells):
         line += " "  # the cursor was moved past the text, as inquirer does
-    bare = line.rstrip()
-    line = f"{bare} " if len(bare) < len(line) else line
+    line = _tidy(line)
     is_cut = rows[0].is_cut or len(line) > LINE_MAX_CHARS
     if is_cut:
         line = "…" + line[-(LINE_MAX_CHARS - 1) :]
@@ -101,8 +106,8 @@ def _around(screen: Screen, blank: View, first: int, last: int) -> View:
     )
 
 
-def _drawn(screen: Screen) -> tuple[int, str] | None:
-    """The row with the cursor that the program draws, nearest the real one, and its text up to there."""
+def _drawn(screen: Screen) -> tuple[int, str, bool] | None:
+    """The row with the cursor that the program draws, nearest the real one, its text up to there, and whether it is a field."""
     rows, at = screen.place.rows, screen.place.at
     for index in range(min(len(rows) - 1, at + _ROWS_SHOWN), max(-1, at - _ROWS_SHOWN), -1):
         row = rows[index]
@@ -110,18 +115,22 @@ def _drawn(screen: Screen) -> tuple[int, str] | None:
             continue
         text = _before(row)
         if not text or text[0] not in _FRAME:
-            return index, text
+            return index, text, False
         text = f"{text[1:].strip()} "
         above = rows[index - 1].text.rstrip() if index and not rows[index - 1].is_stale else ""
         is_in_box = _FRAME_ROW.match(above) is not None or above.lstrip()[:1] in _FRAME
         if text.strip() and is_in_box:
-            return index, text
-        return None if _FRAME_ROW.match(above) else (index - 1, f"{above} ")
+            return index, text, False
+        return None if _FRAME_ROW.match(above) else (index - 1, f"{above} ", not text.strip())
     return None
 
 
 def _before(row: Row) -> str:
-    text = "".join(row.cells[: row.drawn_at]).lstrip()
+    return _tidy("".join(row.cells[: row.drawn_at]).lstrip())
+
+
+def _tidy(text: str) -> str:
+    """Blanks at the end are one blank."""
     bare = text.rstrip()
     return f"{bare} " if len(bare) < len(text) else text
 

@@ -22,6 +22,7 @@ from sandboxd.operations import cancel as canceling
 from sandboxd.operations import get as getting
 from sandboxd.operations import list as listing
 from sandboxd.operations import push as pushing
+from sandboxd.operations import reissue as reissuing
 from sandboxd.operations import send as sending
 from sandboxd.operations import subscribe as subscribing
 from sandboxd.operations.host import Caller
@@ -94,6 +95,12 @@ async def cancel(it: Call) -> Any:
     return it.codec.encode_task(await canceling.cancel(it.doors.host, it.caller, it.instance, request.task_id, reason=reason))
 
 
+async def reissue(it: Call) -> Any:
+    """`ReissuePrompt` of urn:sandboxd:reissue:v1, `tasks/reissue` at 0.3's doors: `{id, promptId}`, in every codec alike."""
+    task_id, prompt_id = reissuing.read(it.params)
+    return it.codec.encode_task(await reissuing.reissue(it.doors.host, it.caller, it.instance, task_id, prompt_id))
+
+
 async def subscribe(it: Call) -> Stream:
     """`SubscribeToTask`, `tasks/resubscribe`; in 0.3 a task that has ended is shown once more."""
     task_id = it.codec.decode_subscribe(it.params)
@@ -151,6 +158,7 @@ METHODS_10: Mapping[str, Operation] = {
     "GetTask": get,
     "ListTasks": list_tasks,
     "CancelTask": cancel,
+    "ReissuePrompt": reissue,
     "SubscribeToTask": subscribe,
     "CreateTaskPushNotificationConfig": create_push,
     "GetTaskPushNotificationConfig": get_push,
@@ -163,6 +171,7 @@ METHODS_03: Mapping[str, Operation] = {
     "message/stream": stream,
     "tasks/get": get,
     "tasks/cancel": cancel,
+    "tasks/reissue": reissue,
     "tasks/resubscribe": subscribe,
     "tasks/pushNotificationConfig/set": create_push,
     "tasks/pushNotificationConfig/get": get_push,

@@ -51,12 +51,15 @@ async def read_task(doors: Doors, caller: Caller, instance: str, ref: str) -> qu
 
 
 async def act_on_task(doors: Doors, caller: Caller, instance: str, ref: str) -> quart.Response:
-    """`POST /tasks/{id}:cancel` and `POST /tasks/{id}:subscribe`; neither needs a body."""
+    """`POST /tasks/{id}:cancel` and `POST /tasks/{id}:subscribe`, which need no body; `POST /tasks/{id}:reissue`."""
     task_id, verb = split_verb(ref)
     match verb:
         case "cancel" | "subscribe":
             params = {**await read_optional_object(quart.request), "id": task_id}
             return await perform(calls.cancel if verb == "cancel" else calls.subscribe, doors, caller, instance, params)
+        case "reissue":
+            params = {**await read_optional_object(quart.request), "id": task_id}
+            return await perform(calls.reissue, doors, caller, instance, params)
         case _:
             raise MethodNotFound(f"cannot POST `:{verb[:64]}` to a task" if verb else "cannot POST to a task: name a verb")
 

@@ -15,18 +15,19 @@ import attrs
 import trio
 
 from sandboxd import logs, metrics
+from sandboxd.a2a.extensions import REISSUED_AS
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
-from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, Problem, PromptNotOpen, UnsupportedOperation
 from sandboxd.hitl.answer import check, enter_for, keystrokes, options, response_schema
 from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
 from sandboxd.live import terminal
 from sandboxd.live.binding import Binding
 from sandboxd.live.clock import Clock
 from sandboxd.live.receipt import Receipt, Word
-from sandboxd.live.recorder import Fate, Recorder
+from sandboxd.live.recorder import Fate, Recorder, Ticket
 from sandboxd.live.veil import Veil, without_secret
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
@@ -77,6 +78,7 @@ class Questions:
         self._ends_at = ends_at
         self._binding: Binding | None = None
         self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
+        self._reissued: dict[str, str] = {}  # old prompt id to new one; bounded as above
         self._asked = 0
         self._misfits = 0  # answers to the open prompt that did not fit
         self._is_over = False
@@ -198,6 +200,29 @@ class Questions:
         self._wake()
         return attrs.evolve(accepted, view=ticket.view)
 
+    def reissue_nowait(self, prompt_id: str, principal: str) -> Ticket:
+        """Ask the same question again, for the same wait, under a new id; raises `PromptNotOpen`, `UnsupportedOperation`.
+
+        The last question can be asked again while the program waits at it: whether it is open still, or its own limit has
+        passed. One event closes the old id and opens the new one, so no answer is between them. How many answers did not fit is
+        counted on: it is the same question.
+        """
+        binding, view = self._binding, self._recorder.view
+        stands = view.state is TaskState.INPUT_REQUIRED and view.prompt is not None and view.prompt.prompt_id == prompt_id
+        if binding is None or binding.envelope.prompt_id != prompt_id or not stands or self._is_over:
+            raise self.not_open(prompt_id)
+        is_read = self._witness.look().reading if self._witness is not None else None
+        if not self._process.is_alive() or terminal.is_closed(self._fd) or is_read is False:
+            raise self.not_open(prompt_id)
+        if self._asked >= self._rules.max_prompts:
+            why = f"the policy lets this command ask {self._rules.max_prompts} questions, and they are used up"
+            raise UnsupportedOperation(f"cannot ask it again: {why}", facts={"prompt_id": prompt_id})
+        ticket = self._open(binding.prompt, binding.envelope.prompt, trio.current_time(), reissues=prompt_id, by=principal)
+        assert self._binding is not None
+        self._reissued[prompt_id] = self._binding.envelope.prompt_id
+        self._wake()
+        return ticket
+
     def accepted(self, prompt_id: str) -> Accepted | None:
         """The answer that this prompt got, on record or not yet."""
         return self._accepted.get(prompt_id)
@@ -208,6 +233,9 @@ class Questions:
         if accepted := self._accepted.get(prompt_id):
             facts["accepted_message_id"] = accepted.message_id
             return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted.at)}", facts=facts)
+        if later := self._reissued.get(prompt_id):
+            facts[REISSUED_AS] = later
+            return PromptNotOpen("its question was asked again, under another id", facts=facts)
         return PromptNotOpen("no such prompt is open on this task", facts=facts)
 
     def close(self) -> None:
@@ -248,8 +276,11 @@ class Questions:
         if self._asked >= self._rules.max_prompts:
             self._end("prompt-limit")
             return
-        self._asked += 1
         self._misfits = 0
+        self._open(prompt, text, now)
+
+    def _open(self, prompt: Prompt, text: str, now: float, *, reissues: str | None = None, by: str | None = None) -> Ticket:
+        self._asked += 1
         at = self._clock.now()
         deadline, expires_at = self._ends_at, None
         if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
@@ -258,9 +289,11 @@ class Questions:
         if self._binding:
             self._binding.close()
         self._binding = Binding(envelope, prompt, now, expires_at)
-        self._recorder.record(Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), self._facts(prompt)))
+        asked = Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), self._facts(prompt), reissues, by)
+        ticket = self._recorder.record(asked)
         metrics.PROMPTS.labels(rule=prompt.rule).inc()
         _log.info("asked", task=self._recorder.view.task_id, prompt=envelope.prompt_id, rule=prompt.rule)
+        return ticket
 
     def _evidence(self, now: float) -> Evidence:
         """What the kernel says, asked only when the detector will listen."""

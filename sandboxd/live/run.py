@@ -23,7 +23,7 @@ from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
 from sandboxd.live.questions import Accepted, Questions
 from sandboxd.live.reader import Reader
-from sandboxd.live.recorder import Recorder
+from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.live.verdict import Ending, finished
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.witness import Witness
@@ -121,6 +121,12 @@ class TaskRun:
                 )
             )
         return self._questions.answer_nowait(response, message, principal, misfits, push)
+
+    def reissue_nowait(self, prompt_id: str, principal: str) -> Ticket | None:
+        """See `Questions.reissue_nowait`; None: this run asks nothing, or is made to end."""
+        if self._questions is None or self._ending is not None:
+            return None
+        return self._questions.reissue_nowait(prompt_id, principal)
 
     def accepted_nowait(self, prompt_id: str) -> Accepted | None:
         """The answer that a prompt of this run got; whoever tells of it waits for its ticket first."""

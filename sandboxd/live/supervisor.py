@@ -170,6 +170,11 @@ class Supervisor:
             run.end_nowait(ending)
         return True
 
+    @property
+    def stopping_s(self) -> float:
+        """How long ago the first stop began; 0: none has."""
+        return trio.current_time() - self._stop_by + STOP_S if self._is_stopping else 0.0
+
     async def stop(self) -> Sequence[str]:
         """End every run, and return once their ends are on record; further submissions are refused.
 

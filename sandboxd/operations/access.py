@@ -1,9 +1,10 @@
 """What may a caller do, and whose tasks does it see?
 
-Five scopes, on every instance or on some:
+Six scopes, on every instance or on some:
 
 * `view`: see every task of the instance. Without it a caller sees the tasks that its own principal created, and no others.
 * `send`: create tasks. `answer`: answer the prompts of tasks that it sees. `cancel`: cancel tasks that it sees.
+* `reissue`: have questions of tasks that it sees asked again, beyond the limit that their prompt had.
 * `admin`: all of these, and the host's own affairs (its audit record).
 
 A task that a caller does not see is not there for it: the refusal is the one for a task that does not exist. What a caller sees
@@ -16,7 +17,7 @@ from typing import Final, Literal, get_args
 
 import attrs
 
-Scope = Literal["view", "send", "answer", "cancel", "admin"]
+Scope = Literal["view", "send", "answer", "cancel", "reissue", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 

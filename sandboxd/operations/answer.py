@@ -14,7 +14,7 @@ import trio
 
 from sandboxd import metrics
 from sandboxd.a2a import v10
-from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
+from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.a2a.model import Message
 from sandboxd.a2a.wire import rfc3339
@@ -53,17 +53,19 @@ async def answer(host: Host, caller: Caller, instance: str, message: Message, pu
     run = host.supervisor.run(view.task_id)
     if run is None:
         metrics.ANSWERS.labels(outcome="conflict").inc()
-        raise await _from_record(host, view, response)
+        raise await from_record(host, view, response.prompt_id)
     # First the policy's schema, elsewhere and at leisure; then, without a checkpoint, is the prompt still open, and the claim.
     misfits = await _foreign_misfits(host, run, response)
     try:
         accepted = run.answer_nowait(response, message, caller.principal, misfits, push)
-    except PromptNotOpen:
+    except PromptNotOpen as refused:
         metrics.ANSWERS.labels(outcome="conflict").inc()
         if earlier := run.accepted_nowait(response.prompt_id):
             await _on_record(earlier)  # what is told must outlive a crash
             raise
-        raise await _from_record(host, view, response) from None
+        if REISSUED_AS in refused.facts:  # no record says that: a crash ends the new prompt as well as the old one
+            raise
+        raise await from_record(host, view, response.prompt_id) from None
     except AnswerInvalid:
         metrics.ANSWERS.labels(outcome="invalid").inc()
         raise
@@ -106,12 +108,12 @@ async def _on_record(accepted: Accepted) -> None:
     raise NotReady("an answer was typed once, but the store has not taken its record; do not send it again", facts=facts)
 
 
-async def _from_record(host: Host, view: TaskView, response: Response) -> PromptNotOpen:
+async def from_record(host: Host, view: TaskView, prompt_id: str) -> PromptNotOpen:
     """What the store knows of a prompt that no living run holds open."""
-    facts: dict[str, Any] = {"prompt_id": response.prompt_id}
-    record = await host.store.prompt(response.prompt_id)
+    facts: dict[str, Any] = {"prompt_id": prompt_id}
+    record = await host.store.prompt(prompt_id)
     if record is None or record.task_id != view.task_id:
-        return _unknown(response.prompt_id)
+        return _unknown(prompt_id)
     if record.state == "answered" and record.closed_at is not None:
         facts["accepted_message_id"] = record.message_id
         return PromptNotOpen(f"the prompt was answered at {rfc3339(record.closed_at)}", facts=facts)
@@ -119,6 +121,7 @@ async def _from_record(host: Host, view: TaskView, response: Response) -> Prompt
         "withdrawn": "the program went on without an answer",
         "expired": "nobody answered in time",
         "ended": "its task has ended",
+        "reissued": "its question was asked again, under another id",
         "open": "no living process waits for it",
     }
     return PromptNotOpen(f"the prompt is closed: {became.get(record.state, record.state)}", facts=facts)

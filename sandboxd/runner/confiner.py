@@ -62,7 +62,7 @@ class Confiner:
             network=plan.network,
             tmp_bytes=plan.tmp_bytes,
         )
-        calls = _filter_for(os.uname().machine, network=plan.network, by_name=plan.isolation == "strict")
+        calls = _filter_for(os.uname().machine, network=plan.network, alone=plan.isolation == "strict")
         if plan.isolation == "standard":
             self._scratch = self._scratch or Scratch(self._setup.scratch)
             folder = self._scratch.make()

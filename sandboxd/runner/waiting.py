@@ -31,6 +31,23 @@ _CALLS: Final[dict[str, dict[int, Call]]] = {
     },
     "aarch64": {63: "read", 65: "read", 73: "poll", 72: "select", 22: "epoll", 441: "epoll"},
 }
+# A 32-bit program on x86_64 keeps its own numbers; its sets look alike, for both count in little-endian words.
+_CALLS_32: Final[dict[str, dict[int, Call]]] = {
+    "x86_64": {
+        3: "read",
+        145: "read",  # readv
+        168: "poll",
+        309: "poll",  # ppoll
+        414: "poll",  # ppoll_time64
+        142: "select",  # _newselect
+        308: "select",  # pselect6
+        413: "select",  # pselect6_time64
+        256: "epoll",  # epoll_wait
+        319: "epoll",  # epoll_pwait
+        441: "epoll",  # epoll_pwait2
+    }
+}
+_STACK_32: Final = 1 << 32  # the stack of a 64-bit program is far above
 _POLLFD: Final = struct.Struct("ihh")
 _POLL_MAX: Final = 256  # entries of a poll set that are looked at
 _SELECT_MAX: Final = 1024  # FD_SETSIZE
@@ -74,7 +91,7 @@ def wait_of(pid: int, tid: int) -> Wait | None:
         return None
     if len(fields) < 7 or not fields[0].isdigit():  # `running`, or -1: blocked outside of a call
         return None
-    call = _CALLS[os.uname().machine].get(int(fields[0]))
+    call = _calls_of(fields).get(int(fields[0]))
     first, second = (int(field, 16) for field in fields[1:3])
     match call:
         case "read":
@@ -87,6 +104,12 @@ def wait_of(pid: int, tid: int) -> Wait | None:
             return Wait("epoll", tuple(_watched(pid, first)))
         case None:
             return None
+
+
+def _calls_of(fields: list[bytes]) -> dict[int, Call]:
+    """The numbers that the thread's calls have: the last fields are its stack pointer and its program counter."""
+    is_short = len(fields) == 9 and int(fields[7], 16) < _STACK_32
+    return (_CALLS_32 if is_short else _CALLS).get(os.uname().machine, {})
 
 
 def _polled(pid: int, address: int, count: int) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 One accept loop a listener. A Unix peer is looked at once, when it connects (SO_PEERCRED), and what was found reaches every
 request of the connection through the context variable `peer.PEER`. `serve` ends in bounded time, whatever a client does:
-idle connections at once, running answers within `graceful_s`, the rest by closing their sockets.
+idle connections at once, running answers within `graceful_s` of the wish for the end, the rest by closing their sockets.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sandboxd.serving.peer import PEER, Peer
 from sandboxd.serving.settings import DoorSettings
 from sandboxd.serving.tls import shake_hands
 
+LEAST_S: Final = 1.0  # for the last words of runs whose end took the whole grace
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL: Final = b"HTTP/1.1 503 \r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -42,10 +43,12 @@ async def serve(
     *,
     closing: trio.Event,
     who: Callable[[Listener, trio.socket.SocketType], Peer],
+    waited_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
     """Serve until `closing` is set (the streams end by it too, see `sse`) or until cancelled.
 
-    The caller owns the listeners and closes them; nothing is accepted after `closing`.
+    The caller owns the listeners and closes them; nothing is accepted after `closing`. `waited_s`: for how long clients have
+    been given time already when it is set; answers get the rest of `graceful_s`, and `LEAST_S` whatever that is.
     """
     server = _Server(app, settings, who)
     async with trio.open_nursery() as connections:  # one task a connection, ended below at the latest
@@ -54,7 +57,7 @@ async def serve(
                 accepting.start_soon(server.accept, listener, connections)
             await closing.wait()
             accepting.cancel_scope.cancel()
-        await server.end(settings.graceful_s)
+        await server.end(max(settings.graceful_s - waited_s(), min(LEAST_S, settings.graceful_s)))
         connections.cancel_scope.cancel()
 
 

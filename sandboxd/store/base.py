@@ -20,7 +20,7 @@ from sandboxd.tasks.view import TaskView
 
 STORE_NAME: Final = "sandboxd.sqlite3"  # below the config's `state_dir`
 
-PromptState = Literal["open", "answered", "withdrawn", "expired", "ended"]
+PromptState = Literal["open", "answered", "withdrawn", "expired", "ended", "reissued"]
 
 
 class Conflict(Exception):
@@ -104,7 +104,7 @@ class SendRecord:
     told: Told | None = None
 
 
-AuditAction = Literal["send", "answer", "cancel", "push-create", "push-delete", "push-retry"]
+AuditAction = Literal["send", "answer", "cancel", "reissue", "push-create", "push-delete", "push-retry"]
 
 
 @attrs.frozen

@@ -186,7 +186,7 @@ def _note_send(connection: sqlite3.Connection, change: Change, principal: str, m
 
 
 def _open_prompt(connection: sqlite3.Connection, number: int, asked: Asked) -> None:
-    _close_open(connection, number, "withdrawn", asked.at)  # a task asks one thing at a time
+    _close_open(connection, number, "reissued" if asked.reissues else "withdrawn", asked.at)  # a task asks one thing at a time
     prompt_id = asked.envelope.prompt_id
     try:
         connection.execute(

@@ -197,6 +197,48 @@ CREATE TABLE history (
 ) STRICT, WITHOUT ROWID;
 """
 
-_MIGRATIONS: Final = (_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES, _HISTORY)
+# A question can be asked again under another id, and who wished that stands in the audit record.
+_REISSUES: Final = """
+CREATE TABLE prompts_next (
+    id TEXT PRIMARY KEY,
+    task INTEGER NOT NULL REFERENCES tasks ON DELETE CASCADE,
+    state TEXT NOT NULL CHECK (state IN ('open', 'answered', 'withdrawn', 'expired', 'ended', 'reissued')),
+    asked_at_us INTEGER NOT NULL,
+    closed_at_us INTEGER,
+    message_id TEXT,
+    principal TEXT
+) STRICT, WITHOUT ROWID;
+INSERT INTO prompts_next SELECT * FROM prompts;
+DROP TABLE prompts;
+ALTER TABLE prompts_next RENAME TO prompts;
+CREATE INDEX prompts_of_task ON prompts (task);
+CREATE UNIQUE INDEX one_open_prompt ON prompts (task) WHERE state = 'open';
+
+CREATE TABLE audit_next (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_us INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    door TEXT NOT NULL,
+    action TEXT NOT NULL CHECK (action IN ('send', 'answer', 'cancel', 'reissue', 'push-create', 'push-delete', 'push-retry')),
+    instance TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    task TEXT,
+    prompt TEXT,
+    message TEXT,
+    config TEXT,
+    target TEXT
+) STRICT;
+INSERT INTO audit_next SELECT * FROM audit;
+DELETE FROM sqlite_sequence WHERE name = 'audit_next';
+INSERT INTO sqlite_sequence (name, seq) SELECT 'audit_next', seq FROM sqlite_sequence WHERE name = 'audit';
+DROP TABLE audit;
+ALTER TABLE audit_next RENAME TO audit;
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit record is never changed');
+END;
+"""
+
+_MIGRATIONS: Final = (_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES, _HISTORY, _REISSUES)
 
 SCHEMA: Final = Schema(application_id=0x53424F58, migrations=_MIGRATIONS)  # "SBOX"

@@ -90,7 +90,8 @@ class Wrote:
 class Asked:
     """The program asks, and a live binding is open.
 
-    `options` are the short answers, `facts` (kind, default, rule, evidence) travel under our own metadata key.
+    `options` are the short answers, `facts` (kind, default, rule, evidence) travel under our own metadata key. `reissues`: the
+    prompt whose question this asks again, for the same wait and at the wish of `by`; that one takes no answer any more.
     """
 
     at: datetime
@@ -98,6 +99,8 @@ class Asked:
     envelope: PromptEnvelope
     options: tuple[str, ...]
     facts: Mapping[str, Any]
+    reissues: str | None = None
+    by: str | None = None
 
 
 @attrs.frozen

@@ -26,7 +26,7 @@ TABLE: Final[dict[tuple[TaskState | None, type[Event], str], TaskState]] = {
     (S.INPUT_REQUIRED, Answered, ""): S.WORKING,
     (S.INPUT_REQUIRED, Closed, "withdrawn"): S.WORKING,
     (S.INPUT_REQUIRED, Closed, "expired"): S.INPUT_REQUIRED,
-    (S.INPUT_REQUIRED, Asked, ""): S.INPUT_REQUIRED,  # after an expiry, when the program asks anew
+    (S.INPUT_REQUIRED, Asked, ""): S.INPUT_REQUIRED,  # asked again, after an expiry or at a client's wish
 } | {
     (state, Finished, case): end
     for state in (S.SUBMITTED, S.WORKING, S.INPUT_REQUIRED)

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import attrs
 
-from sandboxd.a2a.extensions import HITL_PROMPT, NOTICE, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
+from sandboxd.a2a.extensions import HITL_PROMPT, NOTICE, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, REISSUED_AS, RUN_FACTS
 from sandboxd.a2a.model import Message, Part, StatusUpdate, Task, TaskState, TaskStatus
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.hitl.envelope import envelope_json
@@ -161,7 +161,11 @@ def _asked_message(view: TaskView, event: Asked) -> Message:
     if envelope.deadline:
         question["expires"] = rfc3339(envelope.deadline)
     question |= {"answerSchema": envelope.response_schema, "options": list(event.options)}
-    metadata = {HITL_PROMPT: envelope_json(envelope), PROMPT_FACTS: dict(event.facts)}
+    metadata: dict[str, Any] = {HITL_PROMPT: envelope_json(envelope), PROMPT_FACTS: dict(event.facts)}
+    if event.reissues is not None:
+        summary = f"Asked again at the wish of {event.by}, under another id."
+        news = {"prompt_id": event.reissues, "closed": "reissued", "at": rfc3339(event.at), "summary": summary}
+        metadata[PROMPT_NEWS] = news | {"by": event.by, REISSUED_AS: envelope.prompt_id}
     parts = (Part("text", envelope.prompt), Part("data", question, media_type="application/json"))
     return Message(event.message_id, "agent", parts, view.context_id, view.task_id, metadata, (HITL_PROMPT,))
 

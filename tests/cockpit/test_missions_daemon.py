@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ import trio
 from sandboxd.approvals.record import Terms
 from sandboxd.cockpit.agent import HostAddress
 from sandboxd.cockpit.context import Preseed
-from sandboxd.cockpit.controller import Controller
+from sandboxd.cockpit.controller import CannotReissue, Controller
 from sandboxd.cockpit.missions.desk import NotEnded
 from sandboxd.cockpit.missions.mission import FINAL, Mission, Order
 from sandboxd.cockpit.missions.rows import Kept
 from sandboxd.cockpit.rules import RuleBook
-from tests.cockpit.bridge import answer, cockpit, somebody, until
-from tests.support.daemon import RUNNER, Daemon
+from tests.cockpit.bridge import answer, asked, cockpit, somebody, stands, until
+from tests.support.daemon import RUNNER, Daemon, prompt_of
 
 ALICE, BOB = somebody("alice"), somebody("bob")
 
@@ -46,11 +47,11 @@ async def reaches(controller: Controller, kept: Kept, *states: str) -> Mission:
 
 
 async def question_of(controller: Controller, mission: Mission):
-    async def asked():
+    async def found():
         task_id = mission.task_id or ""
         return next(iter(await controller.records.of_task(mission.order.host, task_id)), None)
 
-    return await until(controller.records, asked, "its question")
+    return await until(controller.records, found, "its question")
 
 
 async def text_left(controller: Controller, kept: Kept) -> str:
@@ -184,3 +185,41 @@ async def test_a_mission_outlives_the_cockpit_and_is_followed_on(tmp_path: Path,
 
     assert paused.standing.state == "paused"  # nobody here has answered it
     assert paused.standing.way_out
+
+
+async def test_a_question_that_expired_is_asked_again_when_its_mission_is_resumed(tmp_path, shared):
+    wanted = order(shared, [["ask", "Proceed? [y/N] "]])
+    async with cockpit(tmp_path / "strict", address(shared), terms=Terms(patience=timedelta(seconds=1))) as controller:
+        kept = await controller.missions.start(wanted, ALICE, "cli")
+        paused = await reaches(controller, kept, "paused")
+        assert "nobody answered" in paused.standing.reason
+        task = await in_thread(shared.get, paused.task_id)
+        old = prompt_of(task)["prompt_id"]
+    async with cockpit(tmp_path / "strict", address(shared)) as controller:  # with the patience that it takes to answer
+        await controller.missions.resume(kept, BOB, "cli")
+        record = await question_of(controller, await reaches(controller, kept, "awaiting-approval"))
+        assert record.prompt_id != old
+        late = await in_thread(lambda: shared.answer(task, "late", prompt_id=old))
+        assert late.status_code == 409
+        await answer(controller, record, BOB, "cli", {"text": "y"})
+        done = await reaches(controller, kept, *FINAL)
+        assert done.standing.state == "completed"
+        assert 'answer: "y"' in await text_left(controller, Kept(kept.number, done))
+
+
+async def test_a_person_has_a_closed_question_asked_again_and_that_is_on_record(tmp_path, shared):
+    task = await in_thread(shared.run, [["ask", "Proceed? [y/N] "]])
+    old = prompt_of(task)["prompt_id"]
+    async with cockpit(tmp_path, address(shared), terms=Terms(patience=timedelta(seconds=1))) as controller:
+        record = await asked(controller.records, "here", old)
+        with pytest.raises(CannotReissue, match="may not answer"):
+            await controller.reissue(record, somebody("mallory", may_answer=False), "cli")
+        await stands(controller.records, record, "closed")
+        closed = await asked(controller.records, "here", old)
+        new = await controller.reissue(closed, BOB, "cli")
+        assert await asked(controller.records, "here", new)
+        assert await controller.reissue(closed, BOB, "cli") == new  # as if the first reply had been lost
+        entries = [one.as_json() for one in await controller.records.audit_last(50)]
+    assert [one["outcome"] for one in entries if one["event"] == "reissueasked"] == ["not-allowed", "reissued", "reissued"]
+    with shared.client() as client:
+        client.post(f"/tasks/{task['id']}:cancel", json={})

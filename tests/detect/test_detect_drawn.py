@@ -19,6 +19,8 @@ CLACK = "\x1b[?25l│\r\n\x1b[36m◆\x1b[39m  {}\r\n\x1b[36m│\x1b[39m  {}\r\n\
         ("\x1b[?25l\x1b[1mLog in\x1b[22m\r\nPassword: \x1b[7ms\x1b[27m\x1b[90mecret\x1b[39m\r\n", "Password:", "secret"),
         ("\x1b[?25l╭────╮\r\n│ > \x1b[7mT\x1b[27mry │\r\n╰────╯\r\n  ? for shortcuts\r\n", ">", "repl"),
         ("\x1b[?25l? User? ‣ \x1b[46m\x1b[30m \x1b[39m\x1b[49m\x1b[1D", "? User? ‣", "free_text"),
+        (CLACK.format("Name", "\x1b[7m\x1b[8m_\x1b[28m\x1b[27m"), "◆  Name", "free_text"),
+        ("\x1b[?25l? Deploy now? (y/N) ‣ \x1b[36mfalse\x1b[39m\x1b[10D", "? Deploy now? (y/N) ‣ false", "yes_no"),
         ("? Your key [input is masked]\x1b[?25l\r\nctrl+t shows it\x1b[1A\x1b[29G", "? Your key [input is masked]", "secret"),
     ],
 )
@@ -36,6 +38,7 @@ def test_a_text_field_whose_cursor_is_drawn_is_asked(screen: str, line: str, kin
         "\x1b[?25l? Use it? › \x1b[36m\x1b[4mno\x1b[39m\x1b[24m / yes",
         "\x1b[?25lName: \x1b[7msubmit\x1b[27m",
         "\x1b[?25lSpace: ██████",
+        "\x1b[?25l? Form\r\n⊙ X : \x1b[46m \x1b[49m\r\n⊙ Y : …\x1b[2A",
         "\x1b[?25lloading \x1b[41m \x1b[42m \x1b[49m",
         "\x1b[?25lName: \x1b[7mx\x1b[27m\r\x1b[K\r\nbye",
     ],

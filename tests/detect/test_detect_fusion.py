@@ -108,6 +108,29 @@ def test_a_hint_or_a_list_without_a_pointer_hides_no_question(screen: str) -> No
     assert isinstance(found, Prompt)
 
 
+@pytest.mark.parametrize("move", ["\x1b[2J\x1b[5;10H", "\x1b[H\x1b[Jtitle\x1b[7;3H", "log\r\n\x1b[9;1H"])
+def test_a_form_whose_questions_have_places_is_asked_where_whole_lines_are_read(move: str) -> None:
+    assert Bench(LINE).out(f"{move}Save it? (y/n) ").wait(1).said == ["Prompt Save it? (y/n)"]
+    assert isinstance(Bench(RAW).out(f"{move}Save it? (y/n) ").wait(3).news[0], Stalled)
+    assert Bench(UNKNOWN).out(f"{move}Save it? (y/n) ").wait(3).said == []
+
+
+def test_a_question_is_asked_although_a_clock_beside_it_never_rests() -> None:
+    bench = Bench(LINE).out("Your name: ")
+    for second in range(20):
+        bench.out(f"\x1b7\x1b[1;70H[{second:02}]\x1b8").wait(0.1)
+
+    assert bench.said == ["Prompt Your name:"]
+
+
+def test_what_is_still_printed_is_no_question_however_long_it_takes() -> None:
+    bench = Bench(LINE)
+    for word in ["which ", "file? ", "this ", "one: ", "and ", "that? "] * 4:
+        bench.out(word).wait(0.15)
+
+    assert bench.said == []
+
+
 def test_output_alone_withdraws_nothing_while_somebody_waits() -> None:
     bench = Bench(LINE).out("Apply? [y/N] ").wait(1).out("[worker] heartbeat\r\n").wait(60)
 

@@ -25,6 +25,16 @@ from tests.detect.bench import UNKNOWN, Bench
         ("  DB<1> ", True),
         ("Verifying - Enter pass phrase:", True),
         ("Name\t: ", True),
+        ("add 'a'? ", True),
+        ("echo a?...", True),
+        ("[1/3] Which region? ", True),
+        (" Selection [1] ▸ ", True),
+        ("Folytatja? (i/n) ", True),
+        ("Appuyez sur Entrée ", True),
+        ("続行するには Enter キーを押してください", True),
+        ("Starting in 3... (press any key to cancel) ", False),
+        ("Users         : 3\r\nUptime        : ", False),
+        ("[12:30:01] are you there? ", False),
         ("Total: ", False),
         ("Step 3/7 : ", False),
         ("Elapsed time: ", False),
@@ -49,6 +59,12 @@ def test_without_the_kernel_a_line_must_look_like_a_question(line: str, is_asked
 )
 def test_a_bare_sign_is_a_question_where_it_is_introduced(above: str) -> None:
     assert Bench(UNKNOWN).out(f"{above}\r\n> ").wait(2).said == ["Prompt >"]
+
+
+def test_a_form_s_next_field_is_asked_though_the_answered_one_above_looks_like_a_table() -> None:
+    bench = Bench(UNKNOWN).out("Name    : ").wait(2).typed().out("Ada\r\nCity    : ").wait(2)
+
+    assert bench.said == ["Prompt Name    :", "Prompt City    :"]
 
 
 def test_a_prompt_that_counts_is_known_again() -> None:

@@ -1,7 +1,7 @@
 """Does a stop of the whole daemon end in time, whatever is connected to it?
 
-The bounds are 0.5 s with idle connections, and 0.5 s more than the doors' three seconds with clients that take nothing; what is
-asserted leaves room for a busy machine.
+The bounds are 0.5 s with idle connections, and with clients that take nothing 0.5 s more than the three seconds of the doors,
+which begin with the stop; what is asserted leaves room for a busy machine.
 """
 
 from __future__ import annotations

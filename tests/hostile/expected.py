@@ -28,7 +28,7 @@ _BY_DESCRIPTOR = (
 )
 _NO_SIZE = "at `standard` a task's temporary folder is one of the daemon's, and has no size of its own"
 _PER_USER = "without the pids controller the kernel counts the user's processes, and others' come and go"
-_NUMBERS = "a number about a process, none of what it holds; `strict` has no such process"
+_NUMBER = "the call by which programs end their children's groups; `strict` has no such process"
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
     STRICT: {"program_from_memory": _NOT_AN_ESCAPE},
@@ -37,7 +37,7 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         "fill_tmp": _NO_SIZE,
         "forks": _PER_USER,
         "stat_state": _KNOWING,
-        **dict.fromkeys(("session_of_daemon", "group_of_daemon", "priority_of_daemon", "schedule_of_daemon"), _NUMBERS),
+        "group_of_daemon": _NUMBER,
     },
     STANDARD: {
         "program_from_memory": _NOT_AN_ESCAPE,
@@ -48,6 +48,6 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(
             ("chmod_by_an_open_descriptor", "touch_by_an_open_descriptor", "xattr_by_an_open_descriptor"), _BY_DESCRIPTOR
         ),
-        **dict.fromkeys(("session_of_daemon", "group_of_daemon", "priority_of_daemon", "schedule_of_daemon"), _NUMBERS),
+        "group_of_daemon": _NUMBER,
     },
 }

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def under_the_filter(act: Callable[[], object], *, network: bool = False, by_name: bool = True) -> int:
+def under_the_filter(act: Callable[[], object], *, network: bool = False, alone: bool = True) -> int:
     """The errno with which the act fails in a child that has the filter, 0 when it works."""
-    program = seccomp.filter_for(platform.machine(), network=network, by_name=by_name)
+    program = seccomp.filter_for(platform.machine(), network=network, alone=alone)
     child = os.fork()
     if child == 0:
         code = 255
@@ -42,16 +42,16 @@ def create(path: Path, mode: int) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, mode))
 
 
-@pytest.mark.parametrize("by_name", [True, False])
-def test_no_file_becomes_setuid(tmp_path, by_name):
+@pytest.mark.parametrize("alone", [True, False])
+def test_no_file_becomes_setuid(tmp_path, alone):
     file = tmp_path / "file"
     file.touch()
     fd = os.open(file, os.O_RDWR)
 
-    assert under_the_filter(lambda: create(tmp_path / "new", 0o4755), by_name=by_name) == errno.EPERM
-    assert under_the_filter(lambda: os.fchmod(fd, 0o2755), by_name=by_name) == errno.EPERM
-    assert under_the_filter(lambda: os.mknod(tmp_path / "node", 0o100000 | 0o4755), by_name=by_name) == errno.EPERM
-    assert under_the_filter(lambda: file.chmod(0o6755), by_name=by_name) == errno.EPERM
+    assert under_the_filter(lambda: create(tmp_path / "new", 0o4755), alone=alone) == errno.EPERM
+    assert under_the_filter(lambda: os.fchmod(fd, 0o2755), alone=alone) == errno.EPERM
+    assert under_the_filter(lambda: os.mknod(tmp_path / "node", 0o100000 | 0o4755), alone=alone) == errno.EPERM
+    assert under_the_filter(lambda: file.chmod(0o6755), alone=alone) == errno.EPERM
     assert not (tmp_path / "new").exists()
 
 
@@ -98,3 +98,54 @@ def test_with_a_network_there_are_connections_but_no_paths():
     assert under_the_filter(connect, network=True) == 0
     assert under_the_filter(lambda: socket.socket(socket.AF_UNIX).close(), network=True) == errno.EACCES
     listener.close()
+
+
+def get_scheduling(name: str, pid: int) -> Callable[[], object]:
+    """By glibc, which asks the kernel what it is asked."""
+
+    def asked() -> None:
+        buffer = ctypes.create_string_buffer(256)
+        if getattr(ctypes.CDLL(None, use_errno=True), name)(pid, buffer) < 0:
+            raise OSError(ctypes.get_errno(), name)
+
+    return asked
+
+
+def test_where_others_are_seen_nothing_is_asked_of_them_by_pid():
+    other = os.getppid()
+    asked: dict[str, Callable[[], object]] = {
+        "session": lambda: os.getsid(other),
+        "priority": lambda: os.getpriority(os.PRIO_PROCESS, other),
+        "priority of a user": lambda: os.getpriority(os.PRIO_USER, 0),
+        "scheduler": lambda: os.sched_getscheduler(other),
+        "parameters": get_scheduling("sched_getparam", other),
+        "interval": get_scheduling("sched_rr_get_interval", other),
+    }
+
+    assert {what: under_the_filter(act, alone=False) for what, act in asked.items()} == dict.fromkeys(asked, errno.EPERM)
+    assert under_the_filter(lambda: os.sched_getaffinity(other), alone=False) == errno.ENOSYS
+    assert {what: under_the_filter(act) for what, act in asked.items()} == dict.fromkeys(asked, 0)
+
+
+def test_a_program_may_ask_for_its_own_by_the_pid_that_means_itself():
+    def ask() -> None:
+        os.getsid(0)
+        os.getpriority(os.PRIO_PROCESS, 0)
+        os.sched_getaffinity(0)
+        os.sched_getscheduler(0)
+        os.getpgid(os.getppid())
+
+    assert under_the_filter(ask, alone=False) == 0
+
+
+def test_a_thread_s_stack_is_still_known():
+    """pthread_getattr_np asks for the processors by the thread's own number, and every runtime calls it."""
+
+    def stack() -> None:
+        libc = ctypes.CDLL(None)
+        libc.pthread_self.restype = ctypes.c_void_p
+        found = libc.pthread_getattr_np(ctypes.c_void_p(libc.pthread_self()), ctypes.create_string_buffer(256))
+        if found:
+            raise OSError(found, "pthread_getattr_np")
+
+    assert under_the_filter(stack, alone=False) == 0

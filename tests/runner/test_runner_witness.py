@@ -7,11 +7,13 @@ import pty
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import attrs
 import pytest
@@ -124,6 +126,36 @@ def test_an_idle_reader_waits_too_and_is_never_exact(start) -> None:
     told = start(str(NODE), "-e", code, mark=b"ready").evidence(True)
 
     assert (told.reading, told.is_exact) == (True, False)
+
+
+@pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="NOT TESTED HERE: not an x86_64, whose 32-bit calls have numbers of their own"
+)
+def test_a_32_bit_program_is_seen_to_wait(start, tmp_path: Path) -> None:
+    program = tmp_path / "short"
+    program.write_bytes(_asks_in_32_bits())
+    program.chmod(0o755)
+    if subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, check=False).stdout != b"Go? ":
+        pytest.skip("NOT TESTED HERE: the kernel runs no 32-bit programs")
+
+    told = start(str(program), mark=b"Go? ").steadily(True)
+
+    assert (told.is_exact, told.reader) == (True, "short: read")
+
+
+def _asks_in_32_bits() -> bytes:
+    """The smallest program that writes `Go? ` and reads a byte: an ELF header, one segment, its code."""
+    base, start = 0x08048000, 52 + 32
+    text = base + start + 39
+    code = b"\xb8\x04\0\0\0\xbb\x01\0\0\0\xb9" + struct.pack("<I", text) + b"\xba\x04\0\0\0\xcd\x80"  # write(1, text, 4)
+    code += b"\xb8\x03\0\0\0\x31\xdb\xcd\x80"  # read(0, text, 4)
+    code += b"\xb8\x01\0\0\0\xcd\x80"  # exit
+    assert len(code) == 38
+    code += b"\x90Go? "
+    size = start + len(code)
+    header = b"\x7fELF\x01\x01\x01" + bytes(9)
+    header += struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, base + start, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+    return header + struct.pack("<IIIIIIII", 1, 0, base, base, size, size, 7, 0x1000) + code
 
 
 def test_a_reader_in_a_second_thread_is_seen(start) -> None:

@@ -66,13 +66,14 @@ async def served(
     *,
     who: Callable[[Listener, trio.socket.SocketType], Peer] = let_in,
     closing: trio.Event | None = None,
+    waited_s: float = 0.0,
 ) -> AsyncIterator[Served]:
     with unix_listener(folder / "d.sock") as unix, tcp_listener("127.0.0.1", 0) as tcp:
         clients = contextlib.AsyncExitStack()
         found = Served(folder / "d.sock", tcp.address, trio.Event() if closing is None else closing, trio.Event(), clients)
 
         async def run() -> None:
-            await serve(app, [unix, tcp], settings, closing=found.closing, who=who)
+            await serve(app, [unix, tcp], settings, closing=found.closing, who=who, waited_s=lambda: waited_s)
             found.ended.set()
 
         async with clients, trio.open_nursery() as nursery:

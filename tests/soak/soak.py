@@ -105,6 +105,7 @@ class Soak:
     lines: int = 0
     told: int = 0
     start_s: float = 0
+    load: tuple[float, float, float] = attrs.field(factory=os.getloadavg)  # of the machine, which others may use too
     client: httpx.AsyncClient = attrs.field(default=None)
 
     async def run(self) -> None:
@@ -249,6 +250,12 @@ class Soak:
         self.lines += len(numbers)
         self.told += len(re.findall(r"^told \d+ y", kept.text, re.M))
 
+    def _minutes(self) -> list[list[int]]:
+        minutes: dict[int, list[int]] = {}
+        for sample in self.samples:
+            minutes.setdefault(int(sample.at_s // 60), []).append(sample.rss_bytes)
+        return list(minutes.values())
+
     def figures(self) -> dict[str, Any]:
         """What came of it; `faults` empty: all is well."""
         half = [sample for sample in self.samples if sample.at_s >= self.seconds / HALVES]
@@ -268,7 +275,7 @@ class Soak:
             faults.append(f"{self.answered} answers were accepted, and {self.told} were read")
         return {
             "date": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
-            "load": [round(load, 1) for load in os.getloadavg()],
+            "load": {"before": [round(load, 1) for load in self.load], "after": [round(load, 1) for load in os.getloadavg()]},
             "seconds": self.seconds,
             "start_seconds": round(self.start_s, 1),
             "cpu": round(cpu, 2),
@@ -281,6 +288,7 @@ class Soak:
             "answers": self.answered,
             "answers_unsure": self.unsure,
             "rss_mib": [round(value / 1024**2, 1) for value in rss],
+            "rss_mib_by_minute": [round(statistics.median(part) / 1024**2, 1) for part in self._minutes()],
             "rss_growth": round(growth, 4),
             "descriptors": descriptors,
             "faults": faults,

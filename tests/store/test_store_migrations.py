@@ -11,6 +11,7 @@ from sandboxd.store.schema import SCHEMA
 from sandboxd.store.sqlite import open_store
 from tests.store.story import NOON
 
+BEFORE_REISSUES = 7
 BEFORE_PUSHES = 4  # migrations that the audit record had before it knew of push notifications
 
 
@@ -35,4 +36,30 @@ async def test_the_audit_record_keeps_its_rows_its_numbers_and_its_trigger(path)
     assert [(record.number, record.entry.action) for record in found] == [(1, "send"), (2, "answer"), (4, "push-create")]
     with sqlite3.connect(path) as database, pytest.raises(sqlite3.IntegrityError, match="never changed"):
         database.execute("UPDATE audit SET principal = 'q'")
+    database.close()
+
+
+async def test_prompts_and_the_audit_record_move_on_to_where_reissues_are_known(path):
+    path.parent.mkdir(mode=0o700)
+    with sqlite3.connect(path) as old:
+        for script in SCHEMA.migrations[:BEFORE_REISSUES]:
+            old.executescript(script)
+        old.execute(f"PRAGMA application_id = {SCHEMA.application_id}")
+        old.execute(f"PRAGMA user_version = {BEFORE_REISSUES}")
+        old.execute("INSERT INTO tasks VALUES (1, 't', 'box', 'c', 'p', 'working', 0, 1, 1, '[]')")
+        old.execute("INSERT INTO prompts VALUES ('p-1', 1, 'expired', 5, 6, NULL, NULL)")
+        old.execute(
+            "INSERT INTO audit (at_us, principal, door, action, instance, outcome) VALUES (1, 'p', 'tcp', 'send', 'box', 'X')"
+        )
+    old.close()
+
+    async with open_store(path) as store:
+        await store.note(AuditEntry(NOON, "p", "tcp", "reissue", "box", "ACCEPTED", "t", "p-1"))
+        actions = [record.entry.action for record in await store.audit_after(0, 10)]
+
+    assert actions == ["send", "reissue"]
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT id, state, closed_at_us FROM prompts").fetchall() == [("p-1", "expired", 6)]
+        with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+            database.execute("UPDATE audit SET principal = 'q'")
     database.close()

@@ -31,6 +31,8 @@ if (bomb === "memory") {
     held.push(Buffer.alloc(16 * 1024 * 1024, 1));
     writeSync(1, `held ${mb + 16}\\n`);
   }
+} else if (bomb === "processor") {
+  for (const began = performance.now(); performance.now() < began + 5000; );
 } else {
   let [began, refused] = [0, 0];
   for (let count = 0; count < 200; count++) {
@@ -49,6 +51,7 @@ DRIVER = """
 import glob, json, sys, time, uuid
 import httpx
 
+RUNS = "/sys/fs/cgroup/system.slice/sandboxd.service/*/run-*"
 ADAPTER = "https://agentic-sandbox.aiwg.io/extensions/adapter-command/v1"
 door = httpx.HTTPTransport(uds="/run/sandboxd/sandboxd.sock")
 client = httpx.Client(base_url="http://localhost", transport=door, headers={"A2A-Version": "1.0"}, timeout=300)
@@ -59,8 +62,24 @@ for bomb in ("processes", "memory"):
     message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "x"}], "metadata": {ADAPTER: envelope}}
     answer = client.post("/message:send", json={"message": message})
     found[bomb] = answer.json().get("task", answer.text)
+
+envelope["command"][-1] = ".aiwg/ops/runs/processor.json"
+message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "x"}], "metadata": {ADAPTER: envelope}}
+answer = client.post("/message:send", json={"message": message, "configuration": {"returnImmediately": True}})
+task, ends_at = answer.json()["task"], time.monotonic() + 240
+while task["status"]["state"] in ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING") and time.monotonic() < ends_at:
+    for place in glob.glob(RUNS):
+        try:
+            found["cpu.max"] = open(f"{place}/cpu.max").read().strip()
+            stat = dict(line.split() for line in open(f"{place}/cpu.stat"))
+            found["throttled"] = max(int(stat["nr_throttled"]), found.get("throttled", 0))
+        except OSError:  # it is over
+            continue
+    time.sleep(0.2)
+    task = client.get(f"/tasks/{task['id']}").json()
+found["processor"] = task
 found["after"] = client.get("/readyz").json()
-found["left"] = glob.glob("/sys/fs/cgroup/system.slice/sandboxd.service/*/run-*")
+found["left"] = glob.glob(RUNS)
 print("RESULT " + json.dumps(found) + " END")
 """
 
@@ -85,16 +104,17 @@ def result(console: str, word: str) -> str:
 @pytest.fixture(scope="module")
 def found(image: Image, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if why := why_no_uml():
-        pytest.skip(f"NOT TESTED HERE: limits of memory and processes by cgroup v2 controllers: {why}")
+        pytest.skip(f"NOT TESTED HERE: limits of memory, processes and processor time by cgroup v2 controllers: {why}")
     folder = tmp_path_factory.mktemp("uml")
     seed = seeded(folder / "seed", *MASKED)
     policy = (REPOSITORY / "policies/sandbox-agent-runner.toml").read_text()
+    policy = policy.replace('memory    = "1GiB"', 'memory    = "256MiB"\ncpu-percent = 60')
     fill_seed(
-        seed, image, policy=policy.replace('"1GiB"', '"256MiB"'), extra='[limits]\nstop_grace = "1s"\n', token=None
+        seed, image, policy=policy, extra='[limits]\nstop_grace = "1s"\n', token=None
     )  # on hostfs systemd cannot hand a credential to an unprivileged unit
     adapter = ".aiwg/ops/adapters/sandbox-agent-runner/runner.mjs"
     (seed / "srv/workspace" / adapter).write_text(RUNNER)
-    for bomb in ("processes", "memory"):
+    for bomb in ("processes", "memory", "processor"):
         (seed / f"srv/workspace/.aiwg/ops/runs/{bomb}.json").write_text(json.dumps({"bomb": bomb}))
     (seed / "driver.py").write_text(DRIVER)
     envelope = {
@@ -129,5 +149,11 @@ def test_a_memory_bomb_dies_alone(found: dict[str, Any]) -> None:
     assert found["restarts"] == 0
 
 
-def test_nothing_of_either_is_left(found: dict[str, Any]) -> None:
+def test_what_burns_processor_time_is_held_to_the_policys_share(found: dict[str, Any]) -> None:
+    assert state_of(found["processor"]) == "COMPLETED"
+    assert found["cpu.max"] == "60000 100000"
+    assert found["throttled"] > 0
+
+
+def test_nothing_of_any_is_left(found: dict[str, Any]) -> None:
     assert found["left"] == []

@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from sandboxd import logs
-from sandboxd.a2a.extensions import IDEMPOTENCY
+from sandboxd.a2a.extensions import IDEMPOTENCY, REISSUE
 from sandboxd.a2a.model import TaskState
 from sandboxd.approvals.events import CancelAsked, ResumeAsked
 from sandboxd.approvals.routing import Principal
@@ -249,7 +249,9 @@ class Missions:
         if isinstance(asks, Asks):
             record = await self._records.find(agent.name, asks.envelope.prompt_id)
             if record is not None and record.approval.phase == "closed" and record.approval.status != "responded":
-                return StillAsks(_STILL_ASKS)
+                if await agent.declared(REISSUE) is None:
+                    return StillAsks(_STILL_ASKS)
+                await agent.reissue(task_id, record.prompt_id)  # what it asks then comes by the watch, as any question
         return attrs.evolve(_shown(seen), looked=True)
 
     async def _acts_once(self, agent: Agent, mission: Mission) -> bool:

@@ -15,7 +15,7 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.jsontext import dump_json
-from sandboxd.cockpit.web import news_api, questions_api, session_api
+from sandboxd.cockpit.web import missions_api, news_api, questions_api, session_api
 from sandboxd.cockpit.web.answers import JSON, refusal_answer, refusal_json
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.errors import InvalidRequest, Refusal
@@ -48,7 +48,7 @@ class Route:
 
 def routes() -> tuple[Route, ...]:
     """The table."""
-    question = "/api/prompts/<name>"
+    question, mission = "/api/prompts/<name>", "/api/missions/<name>"
     return (
         Route("GET", "/api/me", session_api.me),
         Route("POST", "/api/session", session_api.sign_in, is_open=True),
@@ -59,6 +59,13 @@ def routes() -> tuple[Route, ...]:
         Route("POST", f"{question}/cancel", questions_api.cancel),
         Route("POST", f"{question}/resume", questions_api.resume),
         Route("POST", f"{question}/settle", questions_api.settle),
+        Route("POST", f"{question}/reissue", questions_api.reissue),
+        Route("GET", "/api/missions", missions_api.list_missions),
+        Route("POST", "/api/missions", missions_api.start_mission),
+        Route("GET", mission, missions_api.show_mission),
+        Route("POST", f"{mission}/resume", missions_api.resume_mission),
+        Route("POST", f"{mission}/cancel", missions_api.cancel_mission),
+        Route("GET", f"{mission}/result", missions_api.mission_result),
         Route("GET", "/api/sightings", questions_api.list_sightings),
         Route("GET", "/api/news", news_api.news),
     )

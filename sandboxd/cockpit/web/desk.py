@@ -22,7 +22,8 @@ from sandboxd.serving.pace import Pace
 from sandboxd.serving.settings import DoorSettings
 
 NEWS_PAGE: Final = 100
-_CLASSES: Final = {"a text": str, "an object": dict}
+Kind = Literal["a text", "an object", "a list", "a whole number"]
+_CLASSES: Final = {"a text": str, "an object": dict, "a list": list, "a whole number": int}
 VIEWERS_MAX: Final = 64  # streams of terminals: each asks its host a few times a second
 
 
@@ -57,7 +58,7 @@ class Desk:
         return found[0]
 
 
-async def read_object(*, known: Mapping[str, Literal["a text", "an object"]]) -> dict[str, Any]:
+async def read_object(*, known: Mapping[str, Kind]) -> dict[str, Any]:
     """The JSON object in the current request's body; `InvalidParams` names every key that is unknown or has another type."""
     value = await read_json(quart.request, (JSON,))
     if not isinstance(value, dict):

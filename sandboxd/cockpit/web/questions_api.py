@@ -7,12 +7,13 @@ from typing import Any, Final, cast
 import quart
 
 from sandboxd.cockpit import listing
+from sandboxd.cockpit.controller import CannotReissue
 from sandboxd.cockpit.record import Heard
 from sandboxd.cockpit.web.answers import answer
 from sandboxd.cockpit.web.desk import Desk, check_may_act, read_object
 from sandboxd.cockpit.web.gate import Guest
 from sandboxd.cockpit.web.shown import question_json, sighting_json, whole_question_json
-from sandboxd.errors import AnswerInvalid, Forbidden, InvalidParams, PromptNotOpen, Refusal, TooBusy
+from sandboxd.errors import AnswerInvalid, DeliveryFailed, Forbidden, InvalidParams, PromptNotOpen, Refusal, TooBusy
 
 NOTE_MAX_CHARS: Final = 500  # what the audit keeps of it
 SCHEMA: Final = "sandboxd.questions/1"
@@ -85,6 +86,19 @@ async def settle(desk: Desk, guest: Guest, name: str) -> quart.Response:
     reason = await _reason()
     record = await desk.record(name)
     return await told(desk, guest, await desk.controller.settle(record, guest.principal, guest.channel, reason))
+
+
+async def reissue(desk: Desk, guest: Guest, name: str) -> quart.Response:
+    """`POST /api/prompts/{name}/reissue`: has it asked again, where it closed without an answer and its program waits still."""
+    check_may_act(guest.principal.may_answer)
+    record = await desk.record(name)
+    try:
+        asked_as = await desk.controller.reissue(record, guest.principal, guest.channel)
+    except CannotReissue as error:
+        if error.code == "host":
+            raise DeliveryFailed(str(error)) from error
+        raise PromptNotOpen(str(error), facts={"reason": error.code}) from error
+    return answer({"outcome": "reissued", "reissued_as": asked_as, **await _whole(desk, guest, record.number)})
 
 
 async def _whole(desk: Desk, guest: Guest, number: int) -> dict[str, Any]:

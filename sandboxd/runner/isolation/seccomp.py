@@ -9,8 +9,11 @@ A file or folder with the set-user-id or set-group-id bit cannot be made: others
 rights of the daemon's user. openat2 keeps its mode in memory, so it fails with ENOSYS, and libraries fall back to openat.
 
 At `standard` changing a file by its name alone (mode, owner, times, attributes) is refused too: Landlock does not know these
-calls, and the run has the daemon's user id. By a descriptor of a file that it may open they still work. Inside bubblewrap
-the mounts say what may be changed.
+calls, and the run has the daemon's user id. By a descriptor of a file that it may open they still work. Neither may a run ask
+there for session, priority or scheduling by a pid, which might be another's; 0, its own, works. sched_getaffinity says ENOSYS
+and not EPERM: glibc's pthread_getattr_np, which every runtime calls, asks by its own thread's number and goes on after that
+alone. getpgid is left: `killpg(getpgid(child))` is how children are ended. Inside bubblewrap the mounts say what may be
+changed, and there are no other processes.
 """
 
 from __future__ import annotations
@@ -65,7 +68,9 @@ _MODE_AT_2: Final = ("fchmodat", "fchmodat2", "mkdirat", "mknodat")
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE = 1, 2, 0xF
 _PER_LINUX, _ASK_PERSONALITY = 0, 0xFFFFFFFF
+_PRIO_PROCESS: Final = 0
 _IOPRIO_WHO_PROCESS: Final = 1
+_ASK_BY_PID: Final = ("getsid", "sched_getscheduler", "sched_getparam", "sched_getattr", "sched_rr_get_interval")
 _SET_MODE_FILTER: Final = 1
 _SYS_SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 
@@ -74,14 +79,23 @@ _NO: Final = bpf.refuse(errno.EPERM)
 _NO_NETWORK: Final = bpf.refuse(errno.EACCES)
 
 
+def _only(index: int, value: int, *, then: Block = _YES, otherwise: int = _NO) -> Block:
+    """On with `then` when the argument has that value, else refused."""
+    return (*bpf.load_argument(index), *bpf.if_equal(value, then), *bpf.give(otherwise))
+
+
+_OWN_PRIORITY: Final = _only(0, _PRIO_PROCESS, then=_only(1, 0))
+_OWN_IO_PRIORITY: Final = _only(0, _IOPRIO_WHO_PROCESS, then=_only(1, 0))
+
+
 class _Program(ctypes.Structure):
     _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def filter_for(machine: str, *, network: bool, by_name: bool) -> bytes:
+def filter_for(machine: str, *, network: bool, alone: bool) -> bytes:
     """The program for runs on that machine (`os.uname().machine`); `KeyError` for one that is not known.
 
-    `network`: TCP and UDP may be used. `by_name`: files' modes, owners, times and attributes may be changed by their names.
+    `network`: TCP and UDP may be used. `alone`: with mounts and processes of its own, so that no name or pid is another's.
     """
     here = MACHINES[machine]
 
@@ -100,7 +114,7 @@ def filter_for(machine: str, *, network: bool, by_name: bool) -> bytes:
         bpf.if_one_of(numbers(*_REFUSED), _NO),
         bpf.if_one_of(numbers("clone3", "openat2"), bpf.refuse(errno.ENOSYS)),  # flags and mode stand in memory
         () if network else bpf.if_one_of(numbers("bind", "listen", "connect"), _NO_NETWORK),  # a pair is bound to nothing
-        *(() if by_name else _names_are_closed(numbers, on)),
+        *(() if alone else _names_are_closed(numbers, on)),
         *(on(name, _mode(1)) for name in _MODE_AT_1),
         *(on(name, _mode(2)) for name in _MODE_AT_2),
         on("open", _open(flags_at=1)),
@@ -108,13 +122,14 @@ def filter_for(machine: str, *, network: bool, by_name: bool) -> bytes:
         on("clone", _clone()),
         on("socket", _socket(network)),
         on("socketpair", _socketpair()),
-        on("ioctl", _ioctl((*_TERMINAL_CALLS, *(() if by_name else _ATTRIBUTE_CALLS)))),
+        on("ioctl", _ioctl((*_TERMINAL_CALLS, *(() if alone else _ATTRIBUTE_CALLS)))),
         *(
             on(name, _only(0, 0))
             for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
         ),
-        on("setpriority", _only(0, 0, then=_only(1, 0))),
-        on("ioprio_set", _only(0, _IOPRIO_WHO_PROCESS, then=_only(1, 0))),
+        on("setpriority", _OWN_PRIORITY),
+        on("ioprio_set", _OWN_IO_PRIORITY),
+        *(() if alone else _pids_are_closed(on)),
         on("personality", (*bpf.load_argument(0), *bpf.if_one_of((_PER_LINUX, _ASK_PERSONALITY), bpf.ALLOW), *bpf.give(_NO))),
     ]
     return bpf.assemble([*blocks, bpf.give(bpf.ALLOW)])
@@ -125,11 +140,6 @@ def apply(program: bytes) -> None:
     prog = _Program(len(program) // 8, program)
     number = _SYS_SECCOMP[os.uname().machine]
     linux.syscall(number, ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(0), ctypes.cast(ctypes.pointer(prog), ctypes.c_void_p))
-
-
-def _only(index: int, value: int, *, then: Block = _YES) -> Block:
-    """On with `then` when the argument has that value, else refused."""
-    return (*bpf.load_argument(index), *bpf.if_equal(value, then), *bpf.give(_NO))
 
 
 def _clone() -> Block:
@@ -159,6 +169,15 @@ def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Bloc
         bpf.if_one_of(numbers(*_BY_NAME), _NO),
         bpf.if_one_of(numbers(*_ATTRIBUTES_BY_NAME), bpf.refuse(errno.ENOTSUP)),  # `cp -a` and `tar` take it as they find it
         on("utimensat", _by_descriptor()),
+    )
+
+
+def _pids_are_closed(on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
+    return (
+        *(on(name, _only(0, 0)) for name in _ASK_BY_PID),
+        on("sched_getaffinity", _only(0, 0, otherwise=bpf.refuse(errno.ENOSYS))),
+        on("getpriority", _OWN_PRIORITY),
+        on("ioprio_get", _OWN_IO_PRIORITY),
     )
 
 

@@ -110,7 +110,7 @@ def _landlock() -> Ability:
 def _seccomp() -> Ability:
     machine = os.uname().machine
     try:
-        program = seccomp.filter_for(machine, network=False, by_name=False)
+        program = seccomp.filter_for(machine, network=False, alone=False)
     except KeyError:
         return Ability("seccomp", works=False, reason=f"system calls of {machine} are not known", cure="x86_64 or aarch64")
 

@@ -32,7 +32,7 @@ SYS = {
     "inotify_add_watch": 254, "migrate_pages": 256, "unshare": 272, "get_robust_list": 274, "move_pages": 279,
     "inotify_init1": 294, "rt_tgsigqueueinfo": 297, "perf_event_open": 298, "fanotify_init": 300, "prlimit64": 302,
     "name_to_handle_at": 303, "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311,
-    "kcmp": 312, "sched_setattr": 314, "renameat2": 316, "memfd_create": 319, "bpf": 321, "execveat": 322,
+    "kcmp": 312, "sched_setattr": 314, "sched_getattr": 315, "renameat2": 316, "memfd_create": 319, "bpf": 321, "execveat": 322,
     "userfaultfd": 323, "pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429,
     "fsopen": 430, "fspick": 433, "pidfd_open": 434, "clone3": 435, "openat2": 437, "pidfd_getfd": 438,
     "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "process_mrelease": 448, "fchmodat2": 452,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
 
-from tests.hostile.attacks.craft import Targets, attack, read
+from tests.hostile.attacks.craft import Targets, attack, read, syscall
 
 
 @attack
@@ -39,8 +40,25 @@ def priority_of_daemon(t: Targets) -> str | None:
 
 
 @attack
-def schedule_of_daemon(t: Targets) -> str | None:
-    return f"{os.sched_getaffinity(t.daemon)} {os.sched_getscheduler(t.daemon)}"
+def processors_of_daemon(t: Targets) -> str | None:
+    return f"{os.sched_getaffinity(t.daemon)}"
+
+
+@attack
+def scheduler_of_daemon(t: Targets) -> str | None:
+    return f"{os.sched_getscheduler(t.daemon)}"
+
+
+@attack
+def scheduling_of_daemon(t: Targets) -> str | None:
+    attributes = ctypes.create_string_buffer(56)
+    syscall("sched_getattr", t.daemon, attributes, 56, 0)
+    return f"{attributes.raw[4:8]!r}"
+
+
+@attack
+def io_priority_of_daemon(t: Targets) -> str | None:
+    return f"{syscall('ioprio_get', 1, t.daemon)}"
 
 
 @attack
