@@ -110,6 +110,10 @@ class Daemon:
             body["metadata"] = {"reason": reason}
         return self._ask(f"cancel task `{task_id}`", "POST", f"/tasks/{_segment(task_id)}:cancel", body=body)
 
+    def reissue(self, task_id: str, prompt_id: str, *, what: str) -> Mapping[str, Any]:
+        """Have a question asked again (`urn:sandboxd:reissue:v1`); the task as it then stands."""
+        return self._ask(what, "POST", f"/tasks/{_segment(task_id)}:reissue", body={"id": task_id, "promptId": prompt_id})
+
     def audit(self, *, after: int | None = None, limit: int) -> Mapping[str, Any]:
         """Records of who did what: the last ones, or those after a number."""
         query = {"limit": str(limit)} | ({} if after is None else {"after": str(after)})

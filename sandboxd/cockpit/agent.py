@@ -51,6 +51,7 @@ class HostAddress:
     url: str
     transport: Transport = "jsonrpc"
     token: str = attrs.field(default="", repr=_hidden)
+    provider: str | None = None  # who runs it, for the audit
 
 
 class Agent:
@@ -58,6 +59,7 @@ class Agent:
 
     def __init__(self, address: HostAddress, http: httpx.AsyncClient) -> None:
         self.name = address.name
+        self.provider = address.provider
         self._address = address
         self._http = http
         self._ids = itertools.count(1)

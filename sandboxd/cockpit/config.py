@@ -102,7 +102,8 @@ def _read_host(table: Table, folder: Path) -> HostAddress:
         if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
             table.problem("token-file", "cannot be sent over plain HTTP: everybody on the way could read it; use https://")
     transport = cast(Transport, table.word("transport", ("jsonrpc", "rest"), "jsonrpc"))
-    host = HostAddress(table.text("name"), url, transport, token)
+    provider = table.text("provider") if table.has("provider") else None
+    host = HostAddress(table.text("name"), url, transport, token, provider)
     table.close()
     return host
 

@@ -13,6 +13,8 @@ import attrs
 
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS, RUN_FACTS
 from sandboxd.a2a.model import TaskState
+from sandboxd.cockpit.audit import NO_LINKS, Links
+from sandboxd.cockpit.links import read_links
 from sandboxd.hitl.envelope import plain_text
 
 _STATES: Final = {f"TASK_STATE_{state.name}": state for state in TaskState}
@@ -105,7 +107,8 @@ class Seen:
     """A task as a host shows it.
 
     `message`: what stands in its status. `said`: ids of its client's messages, each with the prompt that it answers.
-    `keeps_answers`: it is a sandboxd's, whose history has every answer that was accepted.
+    `keeps_answers`: it is a sandboxd's, whose history has every answer that was accepted. `links`: what it says that it belongs
+    to, where it says so.
     """
 
     task_id: str
@@ -114,6 +117,7 @@ class Seen:
     message: Mapping[str, Any]
     said: tuple[tuple[str, str | None], ...] = ()
     keeps_answers: bool = False
+    links: Links = NO_LINKS
 
     @property
     def text(self) -> str:
@@ -146,6 +150,7 @@ def read_task(value: Any) -> Seen | None:
         message if isinstance(message, Mapping) else {},
         tuple(_said(history)) if isinstance(history, list) else (),
         isinstance(history, list) and isinstance(metadata, Mapping) and RUN_FACTS in metadata,
+        read_links(value),
     )
 
 
