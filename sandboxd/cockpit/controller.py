@@ -32,6 +32,7 @@ from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
+from sandboxd.cockpit.redact import redacted
 from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
 from sandboxd.cockpit.vault import Vault
 from sandboxd.errors import Problem
@@ -125,16 +126,18 @@ class Controller:
             case Unjudged(why=why):
                 return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged=why, note=note))
             case Judged(problems=problems) if problems:
-                heard = await self.records.hear(record, Voted(principal, channel, _NOTHING, problems, note=note))
-                return attrs.evolve(heard, problems=problems)
+                kept = redacted(problems, record.envelope["response_schema"])
+                shown = problems if approval.terms.payload_class == "public" else kept
+                heard = await self.records.hear(record, Voted(principal, channel, _NOTHING, shown, note=note))
+                return attrs.evolve(heard, problems=kept if approval.terms.payload_class == "secret" else problems)
         if approval.terms.payload_class != "secret":
             return await self.records.hear(record, Voted(principal, channel, payload(value), note=note))
         async with self._secrets:
             said = self._vault.keep(record.number, value)
             heard = await self.records.hear(record, Voted(principal, channel, said, note=note))
             after = heard.record.approval
-            kept = {vote.payload.body for vote in after.votes} | {verdict.payload.body for verdict in after.verdicts}
-            self._vault.forget(record.number, but=kept)
+            names = {vote.payload.body for vote in after.votes} | {verdict.payload.body for verdict in after.verdicts}
+            self._vault.forget(record.number, but=names)
         return heard
 
     async def cancel(self, record: Record, principal: Principal, channel: str, reason: str) -> Heard:

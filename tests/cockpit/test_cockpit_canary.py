@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,13 @@ def test_no_secret_is_on_disk_in_a_log_a_metric_an_error_or_a_notice(cockpit, te
         prompt_id = prompt_of(task)["prompt_id"]
         assert prompt_of(task)["response_schema"]["properties"]["text"]["writeOnly"] is True
         cockpit.prompt(prompt_id)
-        misfits = [{"text": CANARY.format(way) * 300}, {"text": [CANARY.format(way)]}, {"text": "x", CANARY.format(way): "y"}]
+        misfits: list[dict[str, Any]] = [
+            {"text": CANARY.format(way) * 300},
+            {"text": [CANARY.format(way)]},
+            {"text": "x", CANARY.format(way): "y"},
+        ]
+        for payload in misfits:  # to the host itself, too
+            assert teller.answer(task, payload).status_code == 422
         for payload in misfits[:1] if way == "link" else misfits:  # a form's field is a text
             seen.append(give(cockpit, receiver, way, prompt_id, payload))
         seen.append(give(cockpit, receiver, way, prompt_id, {"text": CANARY.format(way)}))
