@@ -3,7 +3,8 @@
 
 Starts a daemon on a state folder and a copy of the example workspace, both thrown away afterwards; sends it the example's
 adapter command by A2A 1.0 over HTTP+JSON; shows the question; lets the person answer it, or answers itself where there is
-no terminal; shows how the task ends and what it left.
+no terminal; shows how the task ends and what it left. Then the same once more, with a cockpit before the daemon: it ends with a
+link, where a browser shows the question and answers it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -32,6 +34,7 @@ FOLDER = ".aiwg/ops/adapters/sandbox-agent-runner"
 COMMAND = ["node", f"{FOLDER}/runner.mjs", "--request", f"{FOLDER}/examples/cycle-005-request.json"]
 DECLINED = 3  # runner.mjs: a no is an answer too
 START_S = 30
+BUSY = 503  # the cockpit had no time to check the answer, and says: the same once more
 ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
 
 
@@ -43,6 +46,21 @@ def tell(text: str, mark: str = "  ") -> None:
     """What a task printed is data: escape codes are taken out, the rest of what cannot be printed is a dot."""
     for line in re.split(r"\r*\n", ESCAPE.sub("", text)):
         print(f"   {mark}{''.join(char if char.isprintable() else '·' for char in line)}", flush=True)
+
+
+@contextmanager
+def running(argv: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of sandboxd's; told to stop when the block ends."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sandboxd", *argv], stdin=subprocess.DEVNULL, stdout=file, stderr=file
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        code = process.wait(timeout=30)
+    step(f"The {'daemon' if argv[0] == 'serve' else argv[0]} was asked to stop, and ended with exit code {code}")
 
 
 @contextmanager
@@ -67,10 +85,7 @@ policies = ["{REPOSITORY}/policies/sandbox-agent-runner.toml"]
 """
     )
     tell(config.read_text().rstrip(), "│ ")
-    with (folder / "log").open("wb") as log:
-        argv = [sys.executable, "-m", "sandboxd", "serve", "--config", str(config)]
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
+    with running(["serve", "--config", str(config)], folder / "log") as process:
         port = wait_for(folder / "state" / "tcp-port", process, folder / "log")
         token = wait_for(folder / "state" / "cli.token", process, folder / "log")
         headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0", "A2A-Extensions": f"{HITL}, {ADAPTER}"}
@@ -78,10 +93,36 @@ policies = ["{REPOSITORY}/policies/sandbox-agent-runner.toml"]
             client.get("/readyz").raise_for_status()
             tell(f"up: process {process.pid}, user {os.getuid()}, http://127.0.0.1:{port}, SQLite store in {folder}/state")
             yield client
-    finally:
-        process.terminate()
-        code = process.wait(timeout=30)
-    step(f"The daemon was asked to stop, and ended with exit code {code}")
+
+
+@contextmanager
+def cockpit(folder: Path, host: httpx.URL) -> Iterator[httpx.Client]:
+    """A cockpit before that daemon, with a client that brings a person's token."""
+    config = folder / "cockpit.toml"
+    config.write_text(
+        f"""\
+state-dir = "cockpit"
+
+[web]
+tcp = "127.0.0.1:0"
+
+[[host]]
+name = "demo"
+url = "{str(host).rstrip("/")}"
+token-file = "state/cli.token"
+
+[[person]]
+name = "you"
+token-file = "you.token"
+"""
+    )
+    tell(config.read_text().rstrip(), "│ ")
+    (folder / "cockpit").mkdir(mode=0o700)
+    with running(["cockpit", "--config", str(config)], folder / "cockpit.log") as process:
+        port = wait_for(folder / "cockpit" / "web-port", process, folder / "cockpit.log")
+        headers = {"Authorization": f"Bearer {(folder / 'you.token').read_text().strip()}"}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60, trust_env=False) as client:
+            yield client
 
 
 def wait_for(file: Path, process: subprocess.Popen[bytes], log: Path) -> str:
@@ -91,7 +132,7 @@ def wait_for(file: Path, process: subprocess.Popen[bytes], log: Path) -> str:
         if file.exists() and (text := file.read_text().strip()):
             return text
         time.sleep(0.05)
-    raise SystemExit(f"cannot start the daemon: it said\n{log.read_text()}")
+    raise SystemExit(f"cannot start it: it said\n{log.read_text()}")
 
 
 class Demo:
@@ -129,6 +170,10 @@ class Demo:
             self._task = answer.json()["task"]
             self._show_state()
         return answer
+
+    @property
+    def task_id(self) -> str:
+        return str(self._task["id"])
 
     @property
     def state(self) -> str:
@@ -179,6 +224,58 @@ def ask(prompt: dict[str, Any]) -> str:
     return "y"
 
 
+def waiting(people: httpx.Client, task: str) -> dict[str, Any]:
+    """The task's question, once the cockpit has it."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        found = people.get("/api/prompts", params={"state": "open", "task": task}).raise_for_status().json()["prompts"]
+        if found:
+            return dict(found[0])
+        time.sleep(0.1)
+    raise SystemExit("cannot show the question: it did not come to the cockpit")
+
+
+def until_closed(people: httpx.Client, number: int) -> dict[str, Any]:
+    """The question as it ends; a person at the terminal may leave sooner."""
+    while True:
+        question = people.get(f"/api/prompts/{number}").raise_for_status().json()["prompt"]
+        if question["phase"] == "closed":
+            return dict(question)
+        if sys.stdin.isatty() and select.select([sys.stdin], [], [], 0.5)[0]:
+            sys.stdin.readline()
+            return dict(question)
+        time.sleep(0.1)
+
+
+def show_cockpit(folder: Path, client: httpx.Client) -> bool:
+    """The same question in a browser; whether it was answered, or somebody left it."""
+    step("A cockpit starts before the daemon, with this config")
+    with cockpit(folder, client.base_url) as people:
+        step("The command is sent once more, and its question comes to the cockpit")
+        again = Demo(client)
+        again.send()
+        question = waiting(people, again.task_id)
+        tell(f"question:  {question['question']}")
+        step("Answer it in a browser")
+        tell(f"link:   {str(people.base_url).rstrip('/')}/#/q/{question['number']}", "→ ")
+        tell(f"token:  {(folder / 'you.token').read_text().strip()}", "→ ")
+        if sys.stdin.isatty():
+            tell("The demo ends when it is answered; Enter ends it sooner.")
+        else:
+            tell("there is no terminal here, so the demo's own client answers at the cockpit: y")
+            where, answer = f"/api/prompts/{question['number']}/answer", {"payload": {"text": "y"}}
+            while (said := people.post(where, json=answer)).status_code == BUSY:
+                time.sleep(0.2)
+            said.raise_for_status()
+        ended = until_closed(people, question["number"])
+        if ended["phase"] != "closed":
+            step("Nobody answered; the task ends with the daemon")
+            return True
+        voters = ", ".join(f"{vote['person']} by {vote['channel']}" for vote in ended["votes"])
+        step(f"The question is closed: {ended['status']}{f' ({voters})' if voters else ''}")
+        return bool(ended["status"] == "responded") or sys.stdin.isatty()
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sandboxd-demo-") as name, daemon(Path(name)) as client:
         demo = Demo(client)
@@ -205,7 +302,8 @@ def main() -> int:
         for plan in plans:
             step(f"What the program wrote: {plan.relative_to(Path(name) / 'workspace')}")
             tell(plan.read_text().rstrip(), "│ ")
-        return 0 if demo.state == "completed" or demo.exit_code == DECLINED else 1
+        is_done = demo.state == "completed" or demo.exit_code == DECLINED
+        return 0 if show_cockpit(Path(name), client) and is_done else 1
 
 
 if __name__ == "__main__":

@@ -31,12 +31,27 @@ BODY_MAX_BYTES: Final = 32 * 1024 * 1024  # a task comes with its artifacts
 CALL_S: Final = 15.0
 SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
 PAGES_MAX: Final = 20
+_NO_SUCH_RANGE: Final = httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE  # there are no more bytes yet
 CARD_S: Final = 300.0  # as long as a sandboxd's card may be kept
 _DISPATCH: Final = ", ".join((HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY, MISSION))
 Transport = Literal["jsonrpc", "rest"]
 Hear = Callable[[int | None, Seen], bool]  # the event's number, None: it has none; False: no more of them
 
 _NOT_FINISHED: Final = (TaskState.INPUT_REQUIRED, TaskState.WORKING, TaskState.SUBMITTED)
+
+
+@attrs.frozen
+class Output:
+    """A piece of what a task has printed, `start` bytes into what is kept of it; `size` bytes are kept by now.
+
+    `cut`: how many were dropped behind the first `head`.
+    """
+
+    start: int
+    data: bytes = attrs.field(repr=False)
+    size: int
+    cut: int = 0
+    head: int = 0
 
 
 def _hidden(token: str) -> str:
@@ -84,6 +99,27 @@ class Agent:
     async def get(self, task_id: str) -> Seen:
         """The task as it stands, with its history."""
         return self._task(await self._call("GetTask", "GET", f"/tasks/{_segment(task_id)}", {"id": task_id}, in_query=True))
+
+    async def look(self, task_id: str) -> Mapping[str, Any]:
+        """The task as the host spells it, with its history and its output."""
+        return await self._call("GetTask", "GET", f"/tasks/{_segment(task_id)}", {"id": task_id}, in_query=True)
+
+    async def output(self, task_id: str, artifact_id: str, *, start: int, most: int) -> Output | None:
+        """What an artifact has from `start` on, by sandboxd's own door for its bytes; None: the host has none such there."""
+        url = f"{self._address.url}/tasks/{_segment(task_id)}/artifacts/{_segment(artifact_id)}"
+        span = {"Range": f"bytes={start}-{start + most - 1}", "Accept": "application/octet-stream"}
+        with _reaching(), trio.move_on_after(CALL_S * 2):
+            async with self._sent(self._http.build_request("GET", url, headers=span)) as response:
+                data = await _bytes(response)
+            size = response.headers.get("content-range", "").rpartition("/")[2]
+            if response.status_code == httpx.codes.NOT_FOUND:
+                return None
+            if not size.isdigit() or response.status_code not in (httpx.codes.PARTIAL_CONTENT, _NO_SUCH_RANGE):
+                raise Refused(response.status_code, None, None)
+            cut, head = (response.headers.get(name, "") for name in ("sandboxd-cut", "sandboxd-head"))
+            has_more = response.status_code == httpx.codes.PARTIAL_CONTENT
+            return Output(start, data if has_more else b"", int(size), *((int(cut), int(head)) if cut and head else (0, 0)))
+        raise Unreachable("the host did not answer in time")
 
     async def answer(
         self, *, task_id: str, context_id: str, message_id: str, prompt_id: str, payload: Any, is_secret: bool
@@ -316,6 +352,16 @@ def _reaching() -> Iterator[None]:
 
 
 async def _body(response: httpx.Response) -> Any:
+    data = await _bytes(response)
+    try:
+        return _json(data)
+    except Unreadable:
+        if response.status_code >= httpx.codes.BAD_REQUEST:
+            return None  # the status says enough
+        raise
+
+
+async def _bytes(response: httpx.Response) -> bytes:
     data = bytearray()
 
     def take(piece: bytes) -> bool:
@@ -325,12 +371,7 @@ async def _body(response: httpx.Response) -> Any:
     await _drain(response, take)
     if len(data) > BODY_MAX_BYTES:
         raise Unreadable(f"the answer has more than {BODY_MAX_BYTES} bytes")
-    try:
-        return _json(bytes(data))
-    except Unreadable:
-        if response.status_code >= httpx.codes.BAD_REQUEST:
-            return None  # the status says enough
-        raise
+    return bytes(data)
 
 
 async def _drain(response: httpx.Response, take: Callable[[bytes], bool]) -> None:

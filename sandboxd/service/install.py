@@ -27,8 +27,11 @@ class Drift:
     lines: tuple[str, ...] = ()
 
 
-def install(files: Iterable[UnitFile], root: Path) -> list[Path]:
-    """Write what is not there yet or is otherwise, and remove what is too much; the files that changed. `OSError`."""
+def install(files: Iterable[UnitFile], root: Path, optional: Iterable[Path] = optional_files()) -> list[Path]:
+    """Write what is not there yet or is otherwise, and remove what of `optional` is too much; the files that changed.
+
+    `OSError`.
+    """
     files = list(files)
     changed = []
     for file in files:
@@ -41,13 +44,13 @@ def install(files: Iterable[UnitFile], root: Path) -> list[Path]:
         draft.chmod(0o644)
         draft.replace(path)
         changed.append(path)
-    for path in _surplus(files, root):
+    for path in _surplus(files, root, optional):
         path.unlink()
         changed.append(path)
     return changed
 
 
-def drift(files: Iterable[UnitFile], root: Path) -> list[Drift]:
+def drift(files: Iterable[UnitFile], root: Path, optional: Iterable[Path] = optional_files()) -> list[Drift]:
     """What `install` would change."""
     files = list(files)
     found = []
@@ -61,7 +64,7 @@ def drift(files: Iterable[UnitFile], root: Path) -> list[Drift]:
                 there.splitlines(), file.text.splitlines(), "installed", "of the config", lineterm="", n=0
             )
             found.append(Drift(path, "is for another config or another sandboxd", tuple(lines)))
-    return found + [Drift(path, "is not needed by the config") for path in _surplus(files, root)]
+    return found + [Drift(path, "is not needed by the config") for path in _surplus(files, root, optional)]
 
 
 def files_for(config: Config, root: Path, *, bubblewrap: bool | None = None) -> tuple[UnitFile, ...]:
@@ -84,9 +87,9 @@ def warn_of_drift(config: Config, root: Path = Path("/")) -> None:
         _log.warning("a unit file has drifted; see `sandboxd install-units --check`", file=str(one.path), why=one.why)
 
 
-def _surplus(files: Iterable[UnitFile], root: Path) -> list[Path]:
+def _surplus(files: Iterable[UnitFile], root: Path, optional: Iterable[Path]) -> list[Path]:
     wanted = {file.path for file in files}
-    return [root / path for path in optional_files() if path not in wanted and os.path.lexists(root / path)]
+    return [root / path for path in optional if path not in wanted and os.path.lexists(root / path)]
 
 
 def _text(path: Path) -> str | None:

@@ -28,8 +28,8 @@ DROP_IN: Final = "10-config.conf"
 BUBBLEWRAP: Final = UNITS / "sandboxd.service.d/20-bubblewrap.conf"
 CREDENTIALS: Final = Path("/etc/sandboxd/credentials")
 COURIER_SOCKET: Final = "/run/sandboxd-courier/courier.sock"
-_STATE: Final = Path("/var/lib")
-_HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - nothing is written there: ProtectHome= and PrivateTmp= hide them
+STATE: Final = Path("/var/lib")
+HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108 - nothing is written there: ProtectHome= and PrivateTmp= hide them
 _FIXED_EXEC: Final = Path("/usr")
 
 
@@ -58,18 +58,18 @@ def unit_files(config: Config, *, bubblewrap: bool) -> tuple[UnitFile, ...]:
     sockets = ["sandboxd-tcp.socket"] if config.listen.tcp else []
     sockets += ["sandboxd-courier.socket"] if _has_courier(config) else []
     files = [
-        UnitFile(Path("etc/sysusers.d/sandboxd.conf"), _shipped("sysusers.conf")),
-        UnitFile(Path("etc/tmpfiles.d/sandboxd.conf"), _shipped("tmpfiles.conf")),
-        *_with_drop_in("sandboxd.service", _service(config, sockets, writable)),
-        *_with_drop_in("sandboxd.socket", _socket(str(config.listen.unix))),
+        UnitFile(Path("etc/sysusers.d/sandboxd.conf"), shipped_text("sysusers.conf")),
+        UnitFile(Path("etc/tmpfiles.d/sandboxd.conf"), shipped_text("tmpfiles.conf")),
+        *with_drop_in("sandboxd.service", _service(config, sockets, writable)),
+        *with_drop_in("sandboxd.socket", _socket(str(config.listen.unix))),
     ]
     if config.listen.tcp:
-        files += _with_drop_in("sandboxd-tcp.socket", _socket(str(config.listen.tcp)))
+        files += with_drop_in("sandboxd-tcp.socket", _socket(str(config.listen.tcp)))
     if _has_courier(config):
-        files.append(UnitFile(UNITS / "sandboxd-courier.socket", _shipped("sandboxd-courier.socket")))
-        files += _with_drop_in("sandboxd-courier.service", _courier())
+        files.append(UnitFile(UNITS / "sandboxd-courier.socket", shipped_text("sandboxd-courier.socket")))
+        files += with_drop_in("sandboxd-courier.service", _courier())
     if bubblewrap:
-        files.append(UnitFile(BUBBLEWRAP, _shipped("sandboxd-bubblewrap.conf")))
+        files.append(UnitFile(BUBBLEWRAP, shipped_text("sandboxd-bubblewrap.conf")))
     return tuple(files)
 
 
@@ -83,14 +83,16 @@ def _has_courier(config: Config) -> bool:
     return config.push.enabled and config.push.courier == "unit"
 
 
-def _with_drop_in(name: str, drop_in: Iterable[str]) -> list[UnitFile]:
+def with_drop_in(name: str, drop_in: Iterable[str]) -> list[UnitFile]:
+    """A shipped unit, and what this machine's config adds to it."""
     text = "\n".join(
         ["# Written by `sandboxd install-units`, and written anew by it: own changes go into `systemctl edit`.", *drop_in]
     )
-    return [UnitFile(UNITS / name, _shipped(name)), UnitFile(UNITS / f"{name}.d" / DROP_IN, text + "\n")]
+    return [UnitFile(UNITS / name, shipped_text(name)), UnitFile(UNITS / f"{name}.d" / DROP_IN, text + "\n")]
 
 
-def _shipped(name: str) -> str:
+def shipped_text(name: str) -> str:
+    """A file of `systemd/`."""
     return (packs.shipped("systemd") / name).read_text()
 
 
@@ -100,25 +102,25 @@ def _service(config: Config, sockets: Sequence[str], writable: Sequence[Path]) -
         if _has_courier(config):
             yield "Wants=sandboxd-courier.service"
     source = (config.source or DEFAULT_PATH).absolute()
-    at = "" if source == DEFAULT_PATH else f" --config {_quoted(source)}"
-    yield from ("", "[Service]", "ExecStart=", f"ExecStart={_quoted(_command())} serve{at}")
-    yield from ("ExecReload=", f"ExecReload={_quoted(_command())} check all{at}", "ExecReload=/bin/kill -HUP $MAINPID")
-    if config.state_dir != _STATE / "sandboxd":
-        yield from ("StateDirectory=", f"StateDirectory={_escaped(config.state_dir.relative_to(_STATE))}")
-    yield from (f"ReadWritePaths={_quoted(path)}" for path in writable)
+    at = "" if source == DEFAULT_PATH else f" --config {quoted(source)}"
+    yield from ("", "[Service]", "ExecStart=", f"ExecStart={quoted(command())} serve{at}")
+    yield from ("ExecReload=", f"ExecReload={quoted(command())} check all{at}", "ExecReload=/bin/kill -HUP $MAINPID")
+    if config.state_dir != STATE / "sandboxd":
+        yield from ("StateDirectory=", f"StateDirectory={escaped(config.state_dir.relative_to(STATE))}")
+    yield from (f"ReadWritePaths={quoted(path)}" for path in writable)
     # A writable folder is a mount of its own and would stay executable (systemd 252).
-    yield from (f"NoExecPaths={_quoted(path)}" for path in (*writable, config.state_dir))
-    yield from (f"ExecPaths={_quoted(path)}" for path in _executable(config))
-    yield from (f"LoadCredential={name}:{_escaped(CREDENTIALS / name)}" for name in sorted(named(config)))
+    yield from (f"NoExecPaths={quoted(path)}" for path in (*writable, config.state_dir))
+    yield from (f"ExecPaths={quoted(path)}" for path in _executable(config))
+    yield from (f"LoadCredential={name}:{escaped(CREDENTIALS / name)}" for name in sorted(named(config)))
 
 
 def _courier() -> Iterator[str]:
-    yield from ("", "[Service]", "ExecStart=", f"ExecStart={_quoted(_command())} courier --socket {COURIER_SOCKET}")
-    yield from (f"ExecPaths={_quoted(path)}" for path in _homes())
+    yield from ("", "[Service]", "ExecStart=", f"ExecStart={quoted(command())} courier --socket {COURIER_SOCKET}")
+    yield from (f"ExecPaths={quoted(path)}" for path in homes())
 
 
 def _socket(address: str) -> Iterator[str]:
-    yield from ("", "[Socket]", "ListenStream=", f"ListenStream={_escaped(address)}")
+    yield from ("", "[Socket]", "ListenStream=", f"ListenStream={escaped(address)}")
 
 
 def _problems(config: Config, writable: Iterable[Path]) -> Iterator[Problem]:
@@ -129,16 +131,16 @@ def _problems(config: Config, writable: Iterable[Path]) -> Iterator[Problem]:
     if config.push.enabled and config.push.courier == "child":
         why = 'the unit has no network, so a child of it reaches nobody: say courier = "unit", or enabled = false'
         yield Problem("push.courier", why)
-    if config.state_dir == _STATE or not config.state_dir.is_relative_to(_STATE):
-        yield Problem("state_dir", f"`{config.state_dir}` must be below {_STATE}, where the unit has its StateDirectory=")
+    if config.state_dir == STATE or not config.state_dir.is_relative_to(STATE):
+        yield Problem("state_dir", f"`{config.state_dir}` must be below {STATE}, where the unit has its StateDirectory=")
     if config.tck is not None:
         yield Problem("tck.profile", "is for a test, not for a service")
     seen = [(f"instance.{instance.id}.root", instance.root) for instance in config.instances]
     seen += [(f"programs.{name}", Path(program)) for name, program in config.programs.items()]
     seen += [("isolation.read", path) for path in config.isolation.read]
-    seen += [("", home) for home in _homes()]
+    seen += [("", home) for home in homes()]
     for key, path in seen:
-        if hidden := next((folder for folder in _HIDDEN if path.resolve().is_relative_to(folder)), None):
+        if hidden := next((folder for folder in HIDDEN if path.resolve().is_relative_to(folder)), None):
             yield Problem(key, f"`{path}` is below `{hidden}`, of which the unit sees nothing")
     for path in writable:
         if not path.is_dir():
@@ -173,26 +175,28 @@ def _executable(config: Config) -> tuple[Path, ...]:
     """
     programs = [Path(program).resolve() for program in config.programs.values()]
     found = {program.parent.parent if program.parent.name == "bin" else program for program in programs}
-    found |= {*_homes(), *(path.resolve() for path in config.isolation.read)}
+    found |= {*homes(), *(path.resolve() for path in config.isolation.read)}
     return tuple(sorted(path for path in found if not path.is_relative_to(_FIXED_EXEC)))
 
 
-def _homes() -> tuple[Path, ...]:
+def homes() -> tuple[Path, ...]:
     """Where sandboxd and its Python are installed."""
     return tuple(sorted({home for home in map(Path, (sys.prefix, sys.base_prefix)) if not home.is_relative_to(_FIXED_EXEC)}))
 
 
-def _command() -> Path:
+def command() -> Path:
+    """The command of the sandboxd that runs here."""
     return Path(sys.prefix) / "bin/sandboxd"
 
 
-def _escaped(text: str | Path) -> str:
+def escaped(text: str | Path) -> str:
+    """As a value of a unit file."""
     return str(text).replace("%", "%%")  # systemd.unit(5), specifiers
 
 
-def _quoted(path: Path) -> str:
+def quoted(path: Path) -> str:
     """As one word of a unit file (systemd.syntax(7))."""
-    text = _escaped(path)
+    text = escaped(path)
     if all(char.isalnum() or char in "/._-+@:,=%" for char in text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$") + '"'

@@ -7,12 +7,15 @@ packs there without a word, and the daemon that comes out detects nothing.
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from sandboxd.cockpit.web.pages import XTERM
 
 KINDS = {"detectors": ".toml", "policies": ".toml", "systemd": ".service"}
 
@@ -51,10 +54,29 @@ def test_the_wheel_holds_every_pack_as_it_stands_in_the_tree(wheel: Path, reposi
 
 
 def test_the_wheel_holds_every_module_and_nothing_beside_them(wheel: Path, repository: Path) -> None:
-    packs = tuple(f"sandboxd/share/{kind}/" for kind in KINDS)
+    packs = (*(f"sandboxd/share/{kind}/" for kind in KINDS), "sandboxd/share/@xterm/")
     inside = {name: digest for name, digest in packed(wheel, "sandboxd").items() if not name.startswith(packs)}
 
     assert inside == digests(repository / "sandboxd", "sandboxd")
+
+
+def test_the_wheel_holds_xterm_js_as_it_is_pinned(wheel: Path, repository: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        package = json.loads(archive.read("sandboxd/share/@xterm/xterm/package.json"))
+        held = {name: len(archive.read(f"sandboxd/share/@xterm/xterm/{name}")) for name in XTERM.values()}
+        license_text = archive.read("sandboxd/share/@xterm/xterm/LICENSE").decode()
+    locked = json.loads((repository / "package-lock.json").read_text())["packages"]
+
+    assert package["version"] == locked["node_modules/@xterm/xterm"]["version"]
+    assert all(size > 1000 for size in held.values())
+    assert "Permission is hereby granted, free of charge" in license_text
+
+
+def test_the_lock_names_no_registry(repository: Path) -> None:
+    locked = json.loads((repository / "package-lock.json").read_text())["packages"]
+
+    assert all("resolved" not in package for package in locked.values())
+    assert all("integrity" in package for name, package in locked.items() if name)
 
 
 def test_the_wheel_holds_the_license_and_a_command(wheel: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 import uuid
@@ -317,7 +318,10 @@ def test_the_documentation_s_files_load(tmp_path, repository):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o600)
 
-    assert [host.name for host in load_config(tmp_path / "cockpit.toml").hosts] == ["lab", "robot"]
+    read = load_config(tmp_path / "cockpit.toml")
+    assert [host.name for host in read.hosts] == ["lab", "robot"]
+    assert [person.may_answer for person in read.people.everybody] == [True, False]
+    assert stat.S_IMODE((tmp_path / "alice.token").stat().st_mode) == 0o600
 
 
 def test_nothing_narrows_what_no_rule_narrows():

@@ -48,7 +48,7 @@ courier = "unit"
 @pytest.fixture
 def config(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     # The tests' own folders are below /tmp, of which a unit sees nothing.
-    monkeypatch.setattr(units, "_HIDDEN", ("/home", "/root", "/run/user"))
+    monkeypatch.setattr(units, "HIDDEN", ("/home", "/root", "/run/user"))
     monkeypatch.setattr(sys, "prefix", "/opt/sandboxd")
     root = tmp_path / "work space"
     (root / ".aiwg/ops/runs").mkdir(parents=True)
@@ -113,7 +113,7 @@ def test_the_couriers_exposure_is_as_low_as_its_network_lets_it(config: Config, 
 def test_systemd_finds_nothing_wrong_with_the_units(
     config: Config, tmp_path: Path, analyze: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(units, "_command", lambda: Path("/bin/true"))  # it looks whether the command is there
+    monkeypatch.setattr(units, "command", lambda: Path("/bin/true"))  # it looks whether the command is there
     root = installed(config, tmp_path / "root", bubblewrap=True)
     names = sorted(path.name for path in (root / UNITS).iterdir() if path.is_file())
 

@@ -15,9 +15,10 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.jsontext import dump_json
-from sandboxd.cockpit.web import missions_api, news_api, questions_api, session_api
+from sandboxd.cockpit.web import missions_api, news_api, questions_api, session_api, tasks_api
 from sandboxd.cockpit.web.answers import JSON, refusal_answer, refusal_json
 from sandboxd.cockpit.web.desk import Desk
+from sandboxd.cockpit.web.pages import Pages, find_xterm
 from sandboxd.errors import InvalidRequest, Refusal
 from sandboxd.serving.exchange import App, Exchange, Header, Receive, Send
 from sandboxd.serving.peer import PEER
@@ -46,10 +47,12 @@ class Route:
     is_open: bool = False
 
 
-def routes() -> tuple[Route, ...]:
+def routes(pages: Pages) -> tuple[Route, ...]:
     """The table."""
     question, mission = "/api/prompts/<name>", "/api/missions/<name>"
     return (
+        Route("GET", "/", pages.page, is_open=True),
+        Route("GET", "/static/<name>", pages.asset, is_open=True),
         Route("GET", "/api/me", session_api.me),
         Route("POST", "/api/session", session_api.sign_in, is_open=True),
         Route("DELETE", "/api/session", session_api.sign_out),
@@ -68,6 +71,7 @@ def routes() -> tuple[Route, ...]:
         Route("GET", f"{mission}/result", missions_api.mission_result),
         Route("GET", "/api/sightings", questions_api.list_sightings),
         Route("GET", "/api/news", news_api.news),
+        Route("GET", "/api/tasks/<host>/<path:task>/terminal", tasks_api.watch_task),
     )
 
 
@@ -78,7 +82,7 @@ def make_app(desk: Desk, more: tuple[Route, ...] = ()) -> Edge:
     app.config["MAX_CONTENT_LENGTH"] = None  # the edge counts
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    for route in (*routes(), *more):
+    for route in (*routes(Pages(find_xterm())), *more):
         _add(app, desk, route)
     app.register_error_handler(Exception, _refuse)
     return Edge(app)

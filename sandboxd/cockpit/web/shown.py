@@ -50,7 +50,8 @@ def question_json(record: Record, principal: Principal) -> dict[str, Any]:
 
 def whole_question_json(record: Record, principal: Principal, history: Any) -> dict[str, Any]:
     """One question with everything about it."""
-    approval, verdict = record.approval, record.approval.verdict
+    approval = record.approval
+    verdict = approval.verdict if approval.is_decided else None  # one that was refused fixes nothing any more
     return {
         **question_json(record, principal),
         "response_schema": record.envelope["response_schema"],

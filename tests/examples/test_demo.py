@@ -1,0 +1,19 @@
+"""Does `make demo` show the main job to its end, also where nobody is at a terminal?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.daemon import processes_with
+
+
+def test_the_demo_ends_by_itself_with_a_link_to_the_cockpit(repository: Path, node: Path) -> None:
+    argv = [sys.executable, str(repository / "examples" / "demo.py")]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "/#/q/1" in done.stdout
+    assert "The question is closed: responded (you by api)" in done.stdout
+    assert processes_with("sandboxd-demo-") == []

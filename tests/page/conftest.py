@@ -1,0 +1,56 @@
+"""One Chromium for all tests of the page, a browser context for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.page.browser import Browser, Reader, find_chromium, no_browser
+from tests.page.site import Site, opened
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A real one, or none of these tests."""
+    if why := no_browser():
+        pytest.skip(f"NOT TESTED HERE: {why}")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def whole_site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Site]:
+    """A daemon and a cockpit for all of them."""
+    with opened(tmp_path_factory.mktemp("page"), str(node)) as site:
+        yield site
+
+
+@pytest.fixture
+def site(whole_site: Site) -> Iterator[Site]:
+    """The same with an empty inbox, before and after."""
+    whole_site.clear()
+    yield whole_site
+    whole_site.clear()
+
+
+@pytest.fixture
+def visit(chromium: Browser, site: Site) -> Iterator[Callable[..., Reader]]:
+    """A browser of somebody's own, signed in; `name` None: nobody. What its console says against the page fails the test."""
+    readers: list[Reader] = []
+
+    def open_one(name: str | None = "alice", *, width: int = 1280, at: str = "", dark: bool = False) -> Reader:
+        readers.append(Reader(chromium, site, width=width, dark=dark))
+        readers[-1].go(at)
+        if name:
+            readers[-1].sign_in(name)
+        return readers[-1]
+
+    yield open_one
+    complaints = [line for reader in readers for line in reader.close()]
+    assert complaints == []

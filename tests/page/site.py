@@ -1,0 +1,130 @@
+"""A real daemon, a real cockpit before it, and what a browser shows of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.daemon import REPOSITORY, Daemon, wait_until
+
+WAIT_S = 30.0
+PEOPLE = ("alice", "bob", "eve")
+
+
+def token_of(name: str) -> str:
+    return (name * 40)[:40]
+
+
+class Site:
+    """A `sandboxd cockpit` of our own, before one daemon."""
+
+    def __init__(self, folder: Path, daemon: Daemon) -> None:
+        self.folder = folder
+        self.daemon = daemon
+        for name in PEOPLE:
+            self._secret(f"{name}.token", token_of(name))
+        self._secret("lab.token", daemon.token)
+        (folder / "state").mkdir(mode=0o700)
+        self.config = folder / "cockpit.toml"
+        (folder / "rules.toml").write_text('format = 1\n[usual]\nanswers = "public"\n')
+        self.port = 0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Until its doors are open; started again, it is where it was."""
+        self.config.write_text(self._config())
+        port_file = self.folder / "state" / "web-port"
+        port_file.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "sandboxd", "cockpit", "--config", str(self.config)]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=REPOSITORY)
+
+        def up() -> str | None:
+            assert self.process is not None
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            return port_file.read_text().strip() if port_file.exists() else None
+
+        self.port = int(wait_until(up, timeout_s=WAIT_S * 2, what="the cockpit's port"))
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(timeout=WAIT_S) == 0, (self.folder / "log").read_text()[-4000:]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def api(self, name: str, method: str, path: str, body: Any = None) -> Any:
+        """What the API says to that person's program."""
+        headers = {"Authorization": f"Bearer {token_of(name)}"}
+        answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=WAIT_S, trust_env=False)
+        return answer.json()
+
+    def phase(self, question: dict[str, Any]) -> str:
+        phase: str = self.api("alice", "GET", f"/api/prompts/{question['number']}")["prompt"]["phase"]
+        return phase
+
+    def question(self, text: str, *after: list[Any], before: tuple[list[Any], ...] = (), **changes: Any) -> dict[str, Any]:
+        """Have the daemon run a program that asks; the question as the cockpit lists it, once it does."""
+        task = self.daemon.run([*before, ["ask", text], *after], **changes)
+
+        def listed() -> dict[str, Any] | None:
+            rows = self.api("alice", "GET", f"/api/prompts?state=open&task={task['id']}")["prompts"]
+            return rows[0] if rows else None
+
+        found: dict[str, Any] = wait_until(listed, timeout_s=WAIT_S, what="the question in the list")
+        return found
+
+    def clear(self) -> None:
+        """End whatever still asks, so that one test's questions are not another's."""
+        for row in self.api("alice", "GET", "/api/prompts?state=open")["prompts"]:
+            self.api("alice", "POST", f"/api/prompts/{row['number']}/cancel", {"reason": "the test is over"})
+
+        def empty() -> bool:
+            return not self.api("alice", "GET", "/api/prompts?state=open")["prompts"]
+
+        wait_until(empty, timeout_s=WAIT_S, what="an empty inbox")
+
+    def _config(self) -> str:
+        lines = ['state-dir = "state"', 'rules = ["rules.toml"]', "[web]", f'tcp = "127.0.0.1:{self.port}"']
+        lines += ["[[host]]", 'name = "lab"', f'url = "{self.daemon.url}"', 'token-file = "lab.token"']
+        for name in PEOPLE:
+            lines += [
+                "[[person]]",
+                f'name = "{name}"',
+                f'token-file = "{name}.token"',
+                f"may-answer = {json.dumps(name != 'eve')}",
+            ]
+        return "\n".join(lines) + "\n"
+
+    def _secret(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+
+
+@contextmanager
+def opened(folder: Path, node: str) -> Iterator[Site]:
+    """Both, for as long as the block runs."""
+    (folder / "host").mkdir()
+    (folder / "cockpit").mkdir()
+    daemon = Daemon(folder / "host", node)
+    daemon.start()
+    port = daemon.url.rpartition(":")[2]  # started again, it is where it was
+    daemon.config.write_text(daemon.config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{port}"))
+    site = Site(folder / "cockpit", daemon)
+    try:
+        site.start()
+        yield site
+    finally:
+        site.stop()
+        daemon.end()

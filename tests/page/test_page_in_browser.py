@@ -1,0 +1,209 @@
+"""Does the page, in a real Chromium before a real daemon, do what it is for?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.page.browser import expect, find_axe
+from tests.page.site import WAIT_S
+from tests.support.daemon import output_of
+
+SOON_MS = 10_000  # within a second where nothing else runs (some 200 ms, measured); this machine may be busy
+TERMINAL = ".transcript"
+
+
+def test_a_question_appears_by_itself_and_is_answered_by_mouse(site, visit):
+    reader = visit()
+    reader.sees("Nobody asks anything")
+    # From the moment at which the cockpit has it on record to the moment at which it is drawn, both by this machine's clock.
+    reader.page.evaluate(
+        """() => { window.seen = null; new MutationObserver(() => {
+             if (document.querySelector(".row") && !window.seen) window.seen = Date.now();
+           }).observe(document.body, {childList: true, subtree: true}); }"""
+    )
+    question = site.question("Apply the migration? [y/N] ", ["print", "applying it\n"], before=(["print", "12 tables\n"],))
+    expect(reader.row(question)).to_be_visible(timeout=WAIT_S * 1000)
+    took_ms = reader.page.evaluate("(asked) => window.seen - Date.parse(asked)", question["asked_at"])
+    assert took_ms < SOON_MS
+
+    reader.open(question)
+    yes = reader.page.get_by_role("button", name="Yes")
+    expect(yes).to_contain_text("types “y” and Enter")
+    expect(reader.page.get_by_role("button", name="No (default)")).to_contain_text("types “n” and Enter")
+    yes.click()
+
+    reader.sees("Answered by alice", ".detail")
+    reader.no_longer_sees(".choice")
+    for number in (1, 2, 3, 4):
+        expect(reader.page.locator(f".steps li:nth-child({number})")).to_have_class("done", timeout=WAIT_S * 1000)
+    reader.page.get_by_role("checkbox", name="plain text").check()
+    reader.sees("applying it", TERMINAL)
+    done = site.daemon.until(question["task_id"], "COMPLETED")
+    assert 'answer: "y"' in output_of(done)
+
+
+def test_the_terminal_is_drawn_and_has_no_way_in(site, visit):
+    reader = visit()
+    question = site.question("Go on? [y/N] ", before=(["print", "\x1b[1mbold\x1b[0m and \x1b]0;a title\x07plain\n"],))
+    reader.open(question)
+    expect(reader.page.locator(".xterm-rows")).to_contain_text("bold and plain", timeout=WAIT_S * 1000)
+    sent: list[str] = []
+    reader.page.on("request", lambda request: sent.append(request.method))
+    reader.page.locator(".xterm-screen").click()
+    reader.page.keyboard.type("y\n")
+    reader.page.get_by_role("checkbox", name="plain text").check()
+
+    assert "POST" not in sent
+    assert "a title" not in reader.page.title()
+    assert site.phase(question) == "open"
+
+
+def test_a_question_is_answered_by_keyboard_alone(site, visit):
+    question = site.question("Overwrite it? [y/N] ")
+    reader = visit()
+    reader.sees("Overwrite it?")
+    keyboard = reader.page.keyboard
+    keyboard.press("j")
+    expect(reader.page.locator(".choice").first).to_be_visible(timeout=WAIT_S * 1000)
+    keyboard.press("2")
+    expect(reader.page.get_by_role("button", name="No (default)")).to_be_focused()
+    assert (
+        site.api("alice", "GET", f"/api/prompts/{question['number']}")["prompt"]["phase"] == "open"
+    )  # a key alone does nothing
+    keyboard.press("Enter")
+
+    reader.sees("Answered by alice", ".detail")
+    assert 'answer: "n"' in output_of(site.daemon.until(question["task_id"], "COMPLETED"))
+    keyboard.press("Escape")
+    reader.sees("Nobody asks anything")
+
+
+def test_typed_text_is_sent_by_keyboard_and_a_wrong_one_keeps_it(site, visit):
+    question = site.question("Name of the release: ")
+    reader = visit()
+    reader.open(question)
+    field = reader.page.get_by_label("Your text")
+    wrong = reader.page.locator("#field-text-wrong")
+    # As characters the second one fits, as bytes it does not: the cockpit takes it, and its host refuses it.
+    for text, why in (("a" * 4097, "at most 4096 are allowed"), ("a" + "é" * 4090, "The host says that it does not fit")):
+        field.fill(text)
+        field.press("Enter")
+
+        expect(wrong).to_contain_text(why, timeout=WAIT_S * 1000)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_value(text)
+    field.fill("v2 “final”")
+    expect(wrong).to_be_hidden()
+    field.press("Control+Enter")
+    reader.sees("Answered by alice", ".detail")
+    assert "v2 “final”" in output_of(site.daemon.until(question["task_id"], "COMPLETED"))
+
+
+def test_buttons_retire_everywhere_and_say_who_answered(site, visit):
+    question = site.question("Deploy? [y/N] ")
+    alice, bob = visit("alice"), visit("bob", width=390)
+    for reader in (alice, bob):
+        reader.open(question)
+        expect(reader.page.locator(".choice")).to_have_count(2)
+    bob.page.get_by_role("button", name="No (default)").click()
+
+    alice.sees("Answered by bob", ".detail")
+    for reader in (alice, bob):
+        reader.no_longer_sees(".choice")
+        reader.no_longer_sees("#field-text")
+    expect(alice.row(question)).to_have_count(0)
+
+
+def test_everything_from_a_task_is_denied_with_a_reason(site, visit):
+    question = site.question("Delete it all? [y/N] ", ["hang"])
+    reader = visit()
+    reader.open(question)
+    reader.page.locator("summary", has_text="Deny everything").click()
+    deny = reader.page.get_by_role("button", name="Deny everything from this task")
+    deny.click()
+    reader.sees("Say why")
+    reader.page.get_by_label("Reason").fill("wrong machine")
+    deny.click()
+
+    reader.sees("Cancelled", ".detail")
+    site.daemon.until(question["task_id"], "CANCELED")
+    reader.page.get_by_role("tab", name="Audit").click()
+    reader.sees("token:alice", ".log")
+
+
+def test_who_may_only_look_has_no_buttons(site, visit):
+    question = site.question("Deploy? [y/N] ")
+    reader = visit("eve")
+    reader.open(question)
+
+    reader.sees("You may look at this question, and not answer it.")
+    reader.no_longer_sees(".choice")
+
+
+def test_a_cockpit_that_was_gone_finds_the_page_as_it_was_left(site, visit):
+    question = site.question("Deploy? [y/N] ")
+    reader = visit()
+    reader.open(question)
+    reader.page.get_by_label("Any other text").fill("half a thought")
+    site.stop()
+    reader.sees("the cockpit does not answer")
+    site.start()
+
+    reader.sign_in("alice")  # sessions live in the cockpit's memory
+    expect(reader.page.get_by_label("Any other text")).to_have_value("half a thought")
+    reader.page.get_by_role("button", name="Yes").click()
+    reader.sees("Answered by alice", ".detail")
+
+
+def test_a_host_that_goes_away_is_said_so_and_comes_back(site, visit):
+    question = site.question("Deploy? [y/N] ")
+    reader = visit()
+    reader.open(question)
+    site.daemon.kill()
+    reader.sees("The host does not answer", ".status")
+    assert site.phase(question) == "open"  # that nobody hears anything is no answer
+    site.daemon.start()
+
+    reader.sees("Closed without an answer", ".detail")  # the program died with its daemon
+    reader.no_longer_sees(".choice")
+    again = site.question("Once more? [y/N] ")
+    expect(reader.row(again)).to_be_visible(timeout=WAIT_S * 1000)
+
+
+def test_a_question_is_text_whatever_it_holds(site, visit):
+    hostile = "<img src=x onerror=alert(1)> \u202egnp.exe\u202c ok? [y/N] "
+    question = site.question(hostile)
+    reader = visit()
+    reader.open(question)
+
+    shown = reader.page.locator(".asks")
+    expect(shown).to_contain_text("<img src=x onerror=alert(1)>")
+    assert "\u202e" not in shown.inner_text()
+    assert reader.page.locator(".asks img").count() == 0
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True), (320, False)])
+def test_nothing_is_in_the_way_of_anybody(site, visit, width, dark):
+    if find_axe() is None:
+        pytest.skip("NOT TESTED HERE: accessibility (no axe-core: `scripts/setup` fetches it with npm)")
+    reader = visit(None, width=width, dark=dark)
+    expect(reader.page.get_by_label("Your token")).to_be_visible()
+    found = {"sign-in": reader.axe()}
+    reader.sign_in("alice")
+    reader.sees("Nobody asks anything")
+    found["empty"] = reader.axe()
+    question = site.question("Deploy to production? [y/N] ")
+    expect(reader.row(question)).to_be_visible(timeout=WAIT_S * 1000)
+    found["inbox"] = reader.axe()
+    reader.open(question)
+    found["question"] = reader.axe()
+    assert reader.overflow() == 0
+    for tab in ("What will run", "Audit"):
+        reader.page.get_by_role("tab", name=tab).click()
+        found[tab] = reader.axe()
+        assert reader.overflow() == 0
+    reader.page.get_by_role("button", name="Yes").click()
+    reader.sees("Answered by alice", ".detail")
+    found["closed"] = reader.axe()
+
+    assert {where: what for where, what in found.items() if what} == {}
