@@ -183,6 +183,7 @@ def main(config_path: Path | None = None) -> int:
         config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
+        linux.give_memory_back()
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
         trio.run(_run, config, manager, delegation.settle() if manager.is_unit else None)

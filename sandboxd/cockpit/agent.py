@@ -9,9 +9,8 @@ again. What starts a task has nothing else that would, so it activates it.
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
@@ -20,14 +19,12 @@ import httpx
 import trio
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, REISSUE, RELAY
-from sandboxd.a2a.jsontext import parse_json
 from sandboxd.a2a.model import TaskState
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
-from sandboxd.cockpit.sse import Events, TooLong
-from sandboxd.errors import InvalidJson
+from sandboxd.cockpit.sse import Events
+from sandboxd.cockpit.transfer import Whole, body_of, bytes_of, drain, json_of, reaching
 from sandboxd.hitl.received import envelope_in
 
-BODY_MAX_BYTES: Final = 32 * 1024 * 1024  # a task comes with its artifacts
 CALL_S: Final = 15.0
 SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
 PAGES_MAX: Final = 20
@@ -60,12 +57,16 @@ def _hidden(token: str) -> str:
 
 @attrs.frozen
 class HostAddress:
-    """Where a host is: `name` is what this cockpit calls it, `url` its A2A interface's."""
+    """Where a host is: `name` is what this cockpit calls it, `url` its A2A interface's.
+
+    `push_url`: where it is to send push notifications; empty: it is followed by streams.
+    """
 
     name: str
     url: str
     transport: Transport = "jsonrpc"
     token: str = attrs.field(default="", repr=_hidden)
+    push_url: str = ""
     provider: str | None = None  # who runs it, for the audit
 
 
@@ -108,9 +109,9 @@ class Agent:
         """What an artifact has from `start` on, by sandboxd's own door for its bytes; None: the host has none such there."""
         url = f"{self._address.url}/tasks/{_segment(task_id)}/artifacts/{_segment(artifact_id)}"
         span = {"Range": f"bytes={start}-{start + most - 1}", "Accept": "application/octet-stream"}
-        with _reaching(), trio.move_on_after(CALL_S * 2):
+        with reaching(), trio.move_on_after(CALL_S * 2):
             async with self._sent(self._http.build_request("GET", url, headers=span)) as response:
-                data = await _bytes(response)
+                data = await bytes_of(response)
             size = response.headers.get("content-range", "").rpartition("/")[2]
             if response.status_code == httpx.codes.NOT_FOUND:
                 return None
@@ -188,10 +189,10 @@ class Agent:
         """Below the interface's URL, where a host shows several agents, or at the origin's well-known place (A2A 1.0 §8.2)."""
         origin = httpx.URL(self._address.url).copy_with(raw_path=b"/")
         for base in dict.fromkeys((self._address.url, str(origin).rstrip("/"))):
-            with _reaching():
+            with reaching():
                 request = self._http.build_request("GET", base + "/.well-known/agent-card.json")
                 async with self._sent(request) as response:
-                    body = await _body(response)
+                    body = await body_of(response)
                     if response.status_code == httpx.codes.OK and isinstance(body, Mapping):
                         return body
                     if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
@@ -206,6 +207,19 @@ class Agent:
             return seen, ()
         held = task.get("task", task).get("artifacts")
         return seen, [one for one in (held if isinstance(held, list) else []) if isinstance(one, Mapping)]
+
+    async def have_pushed(self, task_id: str, *, config_id: str, url: str, token: str, secret: str) -> None:
+        """Have a task's changes of state sent there; the same id again changes what was asked for."""
+        config = {
+            "taskId": task_id,
+            "id": config_id,
+            "url": url,
+            "token": token,
+            "secret": secret,
+            "eventTypes": ["status-update"],
+        }
+        path = f"/tasks/{_segment(task_id)}/pushNotificationConfigs"
+        await self._call("CreateTaskPushNotificationConfig", "POST", path, config)
 
     async def reissue(self, task_id: str, prompt_id: str) -> str:
         """Have a question asked again that the task waits at; the new prompt id. For a host that declares `REISSUE`."""
@@ -235,19 +249,19 @@ class Agent:
         body = self._envelope("SubscribeToTask", {"id": task_id}) if self._is_rpc else None
         url = self._address.url + ("" if self._is_rpc else f"/tasks/{_segment(task_id)}:subscribe")
         timeout = httpx.Timeout(CALL_S, read=SILENCE_S)
-        with _reaching():
+        with reaching():
             request = self._http.build_request("POST", url, headers=headers, json=body, timeout=timeout)
             async with self._sent(request) as response:
                 is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
                 if response.status_code != httpx.codes.OK or not is_stream:
-                    self._read(response.status_code, await _body(response))
+                    self._read(response.status_code, await body_of(response))
                     raise Unreadable("a stream was expected")
                 events = Events()
-                await _drain(response, lambda piece: self._hear(events.feed(piece), hear))
+                await drain(response, lambda piece: self._hear(events.feed(piece), hear))
 
     def _hear(self, events: Iterable[tuple[int | None, str]], hear: Hear) -> bool:
         for number, data in events:
-            value = _json(data.encode())
+            value = json_of(data.encode())
             seen = read_task(self._read(httpx.codes.OK, value) if self._is_rpc else value)
             if seen is not None and not hear(number, seen):
                 return False
@@ -267,7 +281,7 @@ class Agent:
         in_query: bool = False,
         active: str = HITL_PROMPT,
     ) -> Mapping[str, Any]:
-        with _reaching():
+        with reaching():
             if self._is_rpc:
                 request = self._http.build_request("POST", self._address.url, json=self._envelope(method, params))
             elif in_query:
@@ -278,12 +292,12 @@ class Agent:
             request.headers["A2A-Extensions"] = active
             with trio.move_on_after(CALL_S * 2):  # httpx bounds each read, not all of them together
                 async with self._sent(request) as response:
-                    return self._read(response.status_code, await _body(response))
+                    return self._read(response.status_code, await body_of(response))
         raise Unreachable("the host did not answer in time")
 
     @asynccontextmanager
     async def _sent(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
-        request.stream = _Whole(request.content)
+        request.stream = Whole(request.content)
         response = await self._http.send(request, stream=True)
         try:
             yield response
@@ -322,82 +336,6 @@ async def open_agent(address: HostAddress) -> AsyncIterator[Agent]:
     limits = httpx.Limits(max_connections=256, max_keepalive_connections=16)
     async with httpx.AsyncClient(headers=headers, timeout=CALL_S, trust_env=False, limits=limits) as http:
         yield Agent(address, http)
-
-
-class _Whole(httpx.AsyncByteStream):
-    """A request's body in one piece; httpx's own is a generator, which a cancel would leave in the middle."""
-
-    def __init__(self, data: bytes) -> None:
-        self._left = [data]
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._left:
-            raise StopAsyncIteration
-        return self._left.pop()
-
-
-@contextmanager
-def _reaching() -> Iterator[None]:
-    try:
-        yield
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Unreachable(f"the host cannot be reached ({type(error).__name__})", never_left=True) from error
-    except (httpx.HTTPError, httpx.StreamError) as error:
-        raise Unreachable(f"the host cannot be reached ({type(error).__name__})") from error
-    except TooLong as error:
-        raise Unreadable("an event is too large") from error
-
-
-async def _body(response: httpx.Response) -> Any:
-    data = await _bytes(response)
-    try:
-        return _json(data)
-    except Unreadable:
-        if response.status_code >= httpx.codes.BAD_REQUEST:
-            return None  # the status says enough
-        raise
-
-
-async def _bytes(response: httpx.Response) -> bytes:
-    data = bytearray()
-
-    def take(piece: bytes) -> bool:
-        data.extend(piece)
-        return len(data) <= BODY_MAX_BYTES
-
-    await _drain(response, take)
-    if len(data) > BODY_MAX_BYTES:
-        raise Unreadable(f"the answer has more than {BODY_MAX_BYTES} bytes")
-    return bytes(data)
-
-
-async def _drain(response: httpx.Response, take: Callable[[bytes], bool]) -> None:
-    """Give each piece of the body to `take` until it has enough; what `take` raises is raised.
-
-    httpx reads through generators within generators. Left in the middle they are closed by nobody, so the loop is never left:
-    it is cancelled, which ends all of them from within.
-    """
-    failure: Exception | None = None
-    with trio.CancelScope() as scope:
-        async for piece in response.aiter_bytes():
-            try:
-                if failure is None and take(piece):
-                    continue
-            except Exception as error:
-                failure = error
-            scope.cancel()
-    if failure is not None:
-        raise failure
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return parse_json(data)
-    except (InvalidJson, json.JSONDecodeError, RecursionError) as error:
-        raise Unreadable("it is no JSON") from error
 
 
 def _segment(part: str) -> str:

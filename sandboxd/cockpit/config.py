@@ -61,6 +61,8 @@ def load_config(path: Path) -> CockpitConfig:
     names = frozenset(host.name for host in hosts)
     relay = read_relay(top.tables("caller"), top.tables("restate"), folder, names)
     top.close()
+    if web is None and any(host.push_url for host in hosts):
+        top.problem("web", "is missing: a host can push to nowhere without it")
     if not hosts:
         top.problem("host", "is missing: name at least one `[[host]]`")
     every = [host.name for host in hosts]
@@ -103,7 +105,14 @@ def _read_host(table: Table, folder: Path) -> HostAddress:
             table.problem("token-file", "cannot be sent over plain HTTP: everybody on the way could read it; use https://")
     transport = cast(Transport, table.word("transport", ("jsonrpc", "rest"), "jsonrpc"))
     provider = table.text("provider") if table.has("provider") else None
-    host = HostAddress(table.text("name"), url, transport, token, provider)
+    name = table.text("name")
+    push_url = table.text("push-url") if table.has("push-url") else ""
+    pushed = urlsplit(push_url)
+    if push_url and (
+        pushed.scheme not in ("http", "https") or not pushed.hostname or not pushed.path.endswith(f"/push/{name}")
+    ):
+        table.problem("push-url", f"must be an http:// or https:// URL of this cockpit that ends in `/push/{name}`")
+    host = HostAddress(name, url, transport, token, push_url, provider)
     table.close()
     return host
 
