@@ -31,6 +31,12 @@ PROMPT_NEWS: Final = "urn:sandboxd:prompt-news:v1"  # status message after a pro
 NOTICE: Final = "urn:sandboxd:notice:v1"  # status message while working: what else is known of a wait or an answer
 RUN_FACTS: Final = "urn:sandboxd:run:v1"  # task metadata: policy, digest, isolation, instance
 HOST_FACTS: Final = "urn:sandboxd:host:v1"  # extended agent card: isolation, adapters, limits, the name of the workspace
+LINKS: Final = (
+    "urn:sandboxd:links:v1"  # message or task metadata: what it belongs to, for the audit of whoever drives this host
+)
+RELAY: Final = (
+    "urn:sandboxd:relay:v1"  # message metadata {via: [ids]}: through which cockpits a task came, so that none comes round
+)
 ARTIFACT_CUT: Final = "urn:sandboxd:cut:v1"  # artifact metadata: bytes dropped between the kept head and tail
 
 

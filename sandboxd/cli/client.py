@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from urllib.parse import quote
 import attrs
 import httpx
 
-from sandboxd.a2a.extensions import HITL_PROMPT
+from sandboxd.a2a.extensions import HITL_PROMPT, REISSUE
 from sandboxd.cli.exits import Exit, Failure, of_response
 from sandboxd.cli.facts import TERMINAL_STATES, state_name
 from sandboxd.errors import Problem
@@ -110,6 +110,11 @@ class Daemon:
             body["metadata"] = {"reason": reason}
         return self._ask(f"cancel task `{task_id}`", "POST", f"/tasks/{_segment(task_id)}:cancel", body=body)
 
+    def reissue(self, task_id: str, prompt_id: str, *, what: str) -> Mapping[str, Any]:
+        """Have a question asked again (`urn:sandboxd:reissue:v1`); the task as it then stands."""
+        body = {"id": task_id, "promptId": prompt_id}
+        return self._ask(what, "POST", f"/tasks/{_segment(task_id)}:reissue", body=body, more=(REISSUE,))
+
     def audit(self, *, after: int | None = None, limit: int) -> Mapping[str, Any]:
         """Records of who did what: the last ones, or those after a number."""
         query = {"limit": str(limit)} | ({} if after is None else {"after": str(after)})
@@ -177,9 +182,13 @@ class Daemon:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         of_host: bool = False,
+        more: Sequence[str] = (),
     ) -> Mapping[str, Any]:
+        headers = {"A2A-Extensions": ", ".join((HITL_PROMPT, *more))}
         with self._reaching(what):
-            response = self._http.request(method, path if of_host else self._prefix + path, params=query, json=body)
+            response = self._http.request(
+                method, path if of_host else self._prefix + path, params=query, json=body, headers=headers
+            )
         if not response.is_success:
             raise _failure(what, response.status_code, response.content)
         return _object(what, response.content)

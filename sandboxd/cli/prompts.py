@@ -146,6 +146,31 @@ def settle(*, question_id: str, reason: str, as_json: bool, cockpit: str, reach:
     _act(cockpit, reach, question_id, "settle", body={"reason": reason}, as_json=as_json)
 
 
+@prompts.command()
+@click.argument("question_id", metavar="ID", shell_complete=complete.prompt_ids)
+@json_option
+@cockpit_option
+@daemon_options
+def reissue(*, question_id: str, as_json: bool, cockpit: str, reach: Reach) -> None:
+    """Have a question asked again, under a new id, that expired while its program waits still."""
+    if cockpit:
+        _act(cockpit, reach, question_id, "reissue", body={}, as_json=as_json)
+        return
+    what = f"have question `{question_id}` asked again"
+    with reach.daemon() as daemon:
+        task_id = _task_id(daemon, question_id)
+        turns = [turn for turn in past_turns(daemon.task(task_id, what=what)) if turn["turn"] == "asked"]
+        fitting = [turn for turn in turns if turn["prompt_id"].startswith(question_id)] or turns[-1:]
+        if not fitting:
+            raise Failure(f"cannot {what}: task `{task_id}` has asked nothing", Exit.CONFLICT)
+        task = task_facts(daemon.reissue(task_id, fitting[-1]["prompt_id"], what=what))
+    console = Console.of_process()
+    if as_json:
+        console.object(task.as_json())
+    elif task.question is not None:
+        console.talk(f"It is asked again: sandboxd answer {task.question.prompt_id[:8]} --text TEXT")
+
+
 def spelled_choices(question: Question) -> str:
     """`y/n*`: the texts that surely answer, the default marked."""
     return "/".join(it.text + ("*" if it.text == question.default else "") for it in question.choices)

@@ -18,7 +18,7 @@ import attrs
 import httpx
 import trio
 
-from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, REISSUE
+from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, REISSUE, RELAY
 from sandboxd.a2a.model import TaskState
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
 from sandboxd.cockpit.sse import Events
@@ -67,6 +67,7 @@ class HostAddress:
     transport: Transport = "jsonrpc"
     token: str = attrs.field(default="", repr=_hidden)
     push_url: str = ""
+    provider: str | None = None  # who runs it, for the audit
 
 
 class Agent:
@@ -74,6 +75,7 @@ class Agent:
 
     def __init__(self, address: HostAddress, http: httpx.AsyncClient) -> None:
         self.name = address.name
+        self.provider = address.provider
         self._address = address
         self._http = http
         self._ids = itertools.count(1)
@@ -139,15 +141,26 @@ class Agent:
         await self._call("SendMessage", "POST", "/message:send", body)
 
     async def dispatch(
-        self, *, envelope: Mapping[str, Any], text: str, message_id: str, context_id: str, mission_id: str
+        self,
+        *,
+        envelope: Mapping[str, Any],
+        text: str,
+        message_id: str,
+        context_id: str,
+        mission_id: str,
+        via: Sequence[str] = (),
     ) -> Seen:
-        """Have an adapter command started; the task that came of it. A message id is acted on once, where the host can."""
+        """Have an adapter command started; the task that came of it. A message id is acted on once, where the host can.
+
+        `via`: through which cockpits it came.
+        """
         message = {
             "messageId": message_id,
             "role": "ROLE_USER",
             "contextId": context_id,
             "parts": [{"text": text}],
-            "metadata": {ADAPTER_COMMAND: dict(envelope), MISSION: {"mission_id": mission_id}},
+            "metadata": {ADAPTER_COMMAND: dict(envelope), MISSION: {"mission_id": mission_id}}
+            | ({RELAY: {"via": list(via)}} if via else {}),
         }
         body = {"message": message, "configuration": {"returnImmediately": True}}
         return self._task(await self._call("SendMessage", "POST", "/message:send", body, active=_DISPATCH))

@@ -36,12 +36,15 @@ class Links:
     trace: str | None = None
 
 
+NO_LINKS: Final = Links()
+
+
 @attrs.frozen
 class Entry:
     """One thing that happened.
 
     `note`: what somebody wrote beside it, for this record alone. `payload` None: none, or one that is not shown; `took_ms`:
-    since the question came.
+    since the question came; `lasted_ms`: what was said to the host, till its reply.
     """
 
     at: datetime
@@ -57,9 +60,10 @@ class Entry:
     note: str = ""
     rev: int | None = None
     took_ms: int | None = None
+    lasted_ms: int | None = None
     payload_class: str | None = None
     payload: Any = None
-    links: Links = Links()
+    links: Links = NO_LINKS
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ from sandboxd.cockpit.agent import Agent
 from sandboxd.cockpit.intake import Asks, read_question
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Pending, Record
+from sandboxd.cockpit.redact import redacted
 from sandboxd.cockpit.vault import Vault
 
 
@@ -51,7 +52,7 @@ async def _deliver(agent: Agent | None, record: Record, wire: Deliver, vault: Va
         if refused.is_conflict:
             return Contested(message_id, refused.accepted_message_id, str(refused))
         if refused.is_misfit:
-            return Misfit(message_id, refused.misfits)
+            return Misfit(message_id, _misfits(refused, record))
         return Undelivered(message_id, str(refused), is_final=not refused.is_passing)
     except (Unreachable, Unreadable) as error:
         return Undelivered(message_id, str(error))
@@ -121,6 +122,13 @@ async def _fence(agent: Agent | None, record: Record, *, may_cancel: bool) -> Ev
 def _asks_it(seen: Seen, record: Record) -> bool:
     asked = read_question(seen)
     return isinstance(asked, Asks) and asked.envelope.prompt_id == record.prompt_id and seen.state is TaskState.INPUT_REQUIRED
+
+
+def _misfits(refused: Refused, record: Record) -> str:
+    """Where the host says that it does not fit; a host may quote an answer there."""
+    if record.approval.terms.payload_class == "public" or not refused.problems:
+        return refused.misfits
+    return "; ".join(map(str, redacted(refused.problems, record.envelope["response_schema"])))
 
 
 def _unknown_host(record: Record) -> str:

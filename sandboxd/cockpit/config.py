@@ -20,6 +20,7 @@ from sandboxd.cockpit.agent import HostAddress, Transport
 from sandboxd.cockpit.channels.config import Webhook, read_webhooks
 from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.people import People, read_people
+from sandboxd.cockpit.relay.config import RelayConfig, read_relay
 from sandboxd.cockpit.rules import RuleBook, check_examples, load_rules
 from sandboxd.cockpit.web_config import Web, read_web
 from sandboxd.errors import LoadError, Problem
@@ -40,6 +41,7 @@ class CockpitConfig:
     people: People = attrs.field(factory=People)
     web: Web | None = None
     webhooks: tuple[Webhook, ...] = ()
+    relay: RelayConfig = attrs.field(factory=RelayConfig)
     mission_tries: int = TRIES_MAX
 
 
@@ -56,13 +58,15 @@ def load_config(path: Path) -> CockpitConfig:
     web = read_web(top.table("web"), folder) if top.has("web") else None
     mission_tries = top.number("mission-tries", TRIES_MAX, most=100)
     webhooks = read_webhooks(top.tables("webhook"), folder, frozenset(person.name for person in people.everybody))
+    names = frozenset(host.name for host in hosts)
+    relay = read_relay(top.tables("caller"), top.tables("restate"), folder, names)
     top.close()
     if web is None and any(host.push_url for host in hosts):
         top.problem("web", "is missing: a host can push to nowhere without it")
     if not hosts:
         top.problem("host", "is missing: name at least one `[[host]]`")
-    names = [host.name for host in hosts]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    every = [host.name for host in hosts]
+    for name in sorted({name for name in every if every.count(name) > 1}):
         top.problem("host", f"the name `{name}` stands twice")
     if problems:
         raise LoadError(str(path), problems)
@@ -74,6 +78,7 @@ def load_config(path: Path) -> CockpitConfig:
         people=people,
         web=web,
         webhooks=webhooks,
+        relay=relay,
         mission_tries=mission_tries,
     )
 
@@ -99,6 +104,7 @@ def _read_host(table: Table, folder: Path) -> HostAddress:
         if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
             table.problem("token-file", "cannot be sent over plain HTTP: everybody on the way could read it; use https://")
     transport = cast(Transport, table.word("transport", ("jsonrpc", "rest"), "jsonrpc"))
+    provider = table.text("provider") if table.has("provider") else None
     name = table.text("name")
     push_url = table.text("push-url") if table.has("push-url") else ""
     pushed = urlsplit(push_url)
@@ -106,7 +112,7 @@ def _read_host(table: Table, folder: Path) -> HostAddress:
         pushed.scheme not in ("http", "https") or not pushed.hostname or not pushed.path.endswith(f"/push/{name}")
     ):
         table.problem("push-url", f"must be an http:// or https:// URL of this cockpit that ends in `/push/{name}`")
-    host = HostAddress(name, url, transport, token, push_url)
+    host = HostAddress(name, url, transport, token, push_url, provider)
     table.close()
     return host
 

@@ -22,16 +22,18 @@ from sandboxd.approvals.events import CancelAsked, Moved, Received, ResumeAsked,
 from sandboxd.approvals.record import Payload, Question, Terms, payload
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.agent import Agent
-from sandboxd.cockpit.audit import Links
+from sandboxd.cockpit.audit import NO_LINKS, Links
 from sandboxd.cockpit.calls import call
 from sandboxd.cockpit.context import CHANNEL, Known, resolve_context
 from sandboxd.cockpit.intake import Asks, AsksOtherwise, read_question
+from sandboxd.cockpit.links import known_links
 from sandboxd.cockpit.missions.desk import Missions
 from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
+from sandboxd.cockpit.redact import redacted
 from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
 from sandboxd.cockpit.vault import Vault
 from sandboxd.errors import Problem
@@ -90,6 +92,7 @@ class Controller:
         self._secrets = trio.Lock()  # a secret is in the vault and not yet in the record only while it is held
         self._sighted: dict[tuple[str, str], str] = {}
         self._looks: dict[Place, trio.Lock] = {}
+        self._said: dict[Place, Links] = {}
 
     @property
     def hosts(self) -> Sequence[str]:
@@ -126,16 +129,18 @@ class Controller:
             case Unjudged(why=why):
                 return await self.records.hear(record, Voted(principal, channel, _NOTHING, unjudged=why, note=note))
             case Judged(problems=problems) if problems:
-                heard = await self.records.hear(record, Voted(principal, channel, _NOTHING, problems, note=note))
-                return attrs.evolve(heard, problems=problems)
+                kept = redacted(problems, record.envelope["response_schema"])
+                shown = problems if approval.terms.payload_class == "public" else kept
+                heard = await self.records.hear(record, Voted(principal, channel, _NOTHING, shown, note=note))
+                return attrs.evolve(heard, problems=kept if approval.terms.payload_class == "secret" else problems)
         if approval.terms.payload_class != "secret":
             return await self.records.hear(record, Voted(principal, channel, payload(value), note=note))
         async with self._secrets:
             said = self._vault.keep(record.number, value)
             heard = await self.records.hear(record, Voted(principal, channel, said, note=note))
             after = heard.record.approval
-            kept = {vote.payload.body for vote in after.votes} | {verdict.payload.body for verdict in after.verdicts}
-            self._vault.forget(record.number, but=kept)
+            names = {vote.payload.body for vote in after.votes} | {verdict.payload.body for verdict in after.verdicts}
+            self._vault.forget(record.number, but=names)
         return heard
 
     async def cancel(self, record: Record, principal: Principal, channel: str, reason: str) -> Heard:
@@ -188,6 +193,8 @@ class Controller:
     async def saw(self, agent: Agent, seen: Seen) -> None:
         """A host shows a task, perhaps as it was some time ago: what would close a question is looked at anew first."""
         place = Place(agent.name, seen.task_id, seen.context_id)
+        if seen.links != NO_LINKS:  # news of a stream says nothing of it
+            self._said[place] = seen.links
         async with self._looks.setdefault(place, trio.Lock()):
             asked = await self._take(agent, place, seen)
             others = [one for one in await self.records.of_task(agent.name, seen.task_id) if one.prompt_id != asked]
@@ -196,6 +203,7 @@ class Controller:
         await self.missions.saw(agent.name, seen)
         if seen.state.is_terminal:
             self._looks.pop(place, None)
+            self._said.pop(place, None)
 
     async def vanished(self, record: Record) -> None:
         """The host says that it does not know the task."""
@@ -248,7 +256,9 @@ class Controller:
         terms = terms_of(self._rules, place.host, envelope, mission.person if mission else None)
         question = Question(envelope.prompt_id, asks.digest, envelope.allowed_responders, envelope.deadline)
         event = Received(question, terms, secrets.token_hex(16))
-        links = Links(mission=mission.mission_id if mission else None, sandbox=place.host)
+        agent = self._agents.get(place.host)
+        said, provider = self._said.get(place, NO_LINKS), agent.provider if agent else None
+        links = known_links(said, host=place.host, provider=provider, mission=mission.mission_id if mission else None)
         heard = await self.records.receive(place, asks.raw, event, links)
         if heard.asked > self._questions_max:
             why = f"the task has asked more than {self._questions_max} questions"
@@ -325,8 +335,10 @@ class Controller:
     async def _call(self, pending: Pending, busy: set[int], seats: trio.CapacityLimiter) -> None:
         record = pending.record
         async with seats:
+            began = trio.current_time()
             event = await call(self._agents.get(record.place.host), pending, self._vault)
-        heard = await self.records.hear(record, event, done=pending.rev)
+            lasted_ms = int((trio.current_time() - began) * 1000)
+        heard = await self.records.hear(record, event, done=pending.rev, lasted_ms=lasted_ms)
         self._forget_closed(heard.record)
         busy.discard(record.number)
         self.records.touch()  # what came while this call was under way is to be made now

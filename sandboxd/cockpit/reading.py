@@ -13,6 +13,9 @@ import attrs
 
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS, RUN_FACTS
 from sandboxd.a2a.model import TaskState
+from sandboxd.cockpit.audit import NO_LINKS, Links
+from sandboxd.cockpit.links import read_links
+from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import plain_text
 
 _STATES: Final = {f"TASK_STATE_{state.name}": state for state in TaskState}
@@ -92,11 +95,17 @@ class Refused(Exception):
         return plain_text(said[0])[:WORDS_MAX_CHARS] if said else ""
 
     @property
-    def misfits(self) -> str:
-        """Where the payload does not fit, and by which keyword."""
+    def problems(self) -> tuple[Problem, ...]:
+        """Where the payload does not fit, and by which keyword; the host's own words are left out."""
         errors = next(_values(self.body, "validation_errors"), None)
         listed = [one for one in errors if isinstance(one, Mapping)] if isinstance(errors, list) else []
-        places = [f"{str(one.get('path', ''))[:64] or '/'}: {str(one.get('keyword', 'invalid'))[:32]}" for one in listed[:8]]
+        pairs = [(str(one.get("path", ""))[:64], str(one.get("keyword", "invalid"))[:32]) for one in listed[:8]]
+        return tuple(Problem(path, keyword, keyword) for path, keyword in pairs)
+
+    @property
+    def misfits(self) -> str:
+        """The same in words."""
+        places = [f"{problem.field or '/'}: {problem.reason}" for problem in self.problems]
         return "; ".join(places) or "the host does not say where"
 
 
@@ -105,7 +114,8 @@ class Seen:
     """A task as a host shows it.
 
     `message`: what stands in its status. `said`: ids of its client's messages, each with the prompt that it answers.
-    `keeps_answers`: it is a sandboxd's, whose history has every answer that was accepted.
+    `keeps_answers`: it is a sandboxd's, whose history has every answer that was accepted. `links`: what it says that it belongs
+    to, where it says so.
     """
 
     task_id: str
@@ -114,6 +124,7 @@ class Seen:
     message: Mapping[str, Any]
     said: tuple[tuple[str, str | None], ...] = ()
     keeps_answers: bool = False
+    links: Links = NO_LINKS
 
     @property
     def text(self) -> str:
@@ -146,6 +157,7 @@ def read_task(value: Any) -> Seen | None:
         message if isinstance(message, Mapping) else {},
         tuple(_said(history)) if isinstance(history, list) else (),
         isinstance(history, list) and isinstance(metadata, Mapping) and RUN_FACTS in metadata,
+        read_links(value),
     )
 
 

@@ -56,11 +56,15 @@ class Records:
 
         return await self._write(work)
 
-    async def hear(self, record: Record, event: Event, *, done: int | None = None) -> Heard:
-        """An event about that question, whatever has become of it since. `done`: the revision of the call that it ends."""
+    async def hear(self, record: Record, event: Event, *, done: int | None = None, lasted_ms: int | None = None) -> Heard:
+        """An event about that question, whatever has become of it since.
+
+        `done`: the revision of the call that it ends, and `lasted_ms` how long that took.
+        """
 
         def work(connection: sqlite3.Connection) -> Heard:
-            return decide_question(connection, rows.by_number(connection, record.number), event, self._clock(), done)
+            known, now = rows.by_number(connection, record.number), self._clock()
+            return decide_question(connection, known, event, now, done, lasted_ms=lasted_ms)
 
         return await self._write(work)
 
@@ -185,11 +189,17 @@ class Records:
 
 
 def decide_question(
-    connection: sqlite3.Connection, record: Record, event: Event, now: datetime, done: int | None = None
+    connection: sqlite3.Connection,
+    record: Record,
+    event: Event,
+    now: datetime,
+    done: int | None = None,
+    *,
+    lasted_ms: int | None = None,
 ) -> Heard:
     """One event about a question, within a transaction: all that it changes, its mission included."""
     decided = decide(record.approval, event, now)
-    kept = rows.keep(connection, record, event, decided, now=now, done=done)
+    kept = rows.keep(connection, record, event, decided, now=now, done=done, lasted_ms=lasted_ms)
     if decided.approval != record.approval:
         missions.question_moved(connection, record.place, record.number, decided.approval, now)
     return Heard(kept, decided)

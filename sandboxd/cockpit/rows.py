@@ -12,6 +12,7 @@ import attrs
 
 from sandboxd.approvals.events import (
     Alert,
+    Contested,
     Decided,
     Deliver,
     Effect,
@@ -19,8 +20,11 @@ from sandboxd.approvals.events import (
     Fence,
     Inquire,
     Mark,
+    Misfit,
     Received,
+    Taken,
     Tell,
+    Undelivered,
     Voted,
 )
 from sandboxd.approvals.record import Approval
@@ -97,11 +101,18 @@ def insert(connection: sqlite3.Connection, place: Place, envelope: Any, links: L
 
 
 def keep(
-    connection: sqlite3.Connection, record: Record, event: Event, decided: Decided, *, now: datetime, done: int | None
+    connection: sqlite3.Connection,
+    record: Record,
+    event: Event,
+    decided: Decided,
+    *,
+    now: datetime,
+    done: int | None,
+    lasted_ms: int | None = None,
 ) -> Record:
     """Everything that one decision changes: the record, the calls, the news, the audit.
 
-    `done`: the revision of the call whose outcome the event is.
+    `done`: the revision of the call whose outcome the event is, and `lasted_ms` how long that took.
     """
     after = attrs.evolve(record, approval=decided.approval)
     if decided.approval != record.approval:
@@ -112,12 +123,19 @@ def keep(
                 *(_wake_us(after.approval), encode(after.approval), record.number),
             ),
         )
-    tell(connection, after, event, decided, now=now, done=done)
+    tell(connection, after, event, decided, now=now, done=done, lasted_ms=lasted_ms)
     return after
 
 
 def tell(
-    connection: sqlite3.Connection, record: Record, event: Event, decided: Decided, *, now: datetime, done: int | None = None
+    connection: sqlite3.Connection,
+    record: Record,
+    event: Event,
+    decided: Decided,
+    *,
+    now: datetime,
+    done: int | None = None,
+    lasted_ms: int | None = None,
 ) -> None:
     """The calls, the news and the audit of a decision."""
     connection.execute(
@@ -130,7 +148,7 @@ def tell(
             _add_news(connection, record, effect, now)
     for mark in decided.marks:
         if mark.outcome not in _UNSAID or _is_an_attempt(event):
-            audit.append(connection, _entry(record, event, mark, now))
+            audit.append(connection, attrs.evolve(_entry(record, event, mark, now), lasted_ms=lasted_ms))
 
 
 def untold(connection: sqlite3.Connection) -> Sequence[Record]:
@@ -249,7 +267,8 @@ def _is_an_attempt(event: Event) -> bool:
 
 
 def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
-    approval, principal, payload = record.approval, getattr(event, "principal", None), None
+    approval, payload = record.approval, None
+    principal, channel = _who(event, approval)
     if isinstance(event, Voted) and mark.outcome in _SAYS_SOMETHING and approval.terms.payload_class == "public":
         payload = json.loads(event.payload.body) if event.payload.body and not event.payload.is_secret else None
     return Entry(
@@ -260,8 +279,8 @@ def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
         context_id=record.place.context_id,
         event=type(event).__name__.lower(),
         outcome=mark.outcome,
-        principal=None if principal is None else principal.name,
-        channel=getattr(event, "channel", None),
+        principal=principal,
+        channel=channel,
         why=mark.why,
         rev=approval.rev,
         took_ms=None if isinstance(event, Received) else int((now - approval.received_at).total_seconds() * 1000),
@@ -270,6 +289,18 @@ def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
         payload=payload,
         links=record.links,
     )
+
+
+def _who(event: Event, approval: Approval) -> tuple[str | None, str | None]:
+    """Who did it, by which channel; behind an attempt to deliver stand those whose answer it is."""
+    said: Principal | None = getattr(event, "principal", None)
+    if said is not None:
+        return said.name, getattr(event, "channel", None)
+    if not isinstance(event, Taken | Misfit | Contested | Undelivered) or approval.verdict is None:
+        return None, None
+    votes = [vote for vote in approval.votes if vote.principal.person in approval.verdict.persons]
+    names = ", ".join(vote.principal.name for vote in votes) or ", ".join(approval.verdict.persons)
+    return names, ", ".join(dict.fromkeys(vote.channel for vote in votes)) or None
 
 
 def _wake_us(approval: Approval) -> int | None:

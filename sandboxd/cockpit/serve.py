@@ -24,6 +24,7 @@ from sandboxd.cockpit.controller import Controller
 from sandboxd.cockpit.ledger import STORE_NAME
 from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.records import open_records
+from sandboxd.cockpit.relay.serve import open_relay, relay_door
 from sandboxd.cockpit.watch import LOOK_EVERY_S, watch
 from sandboxd.cockpit.web.serve import open_web
 from sandboxd.db.connection import DatabaseUnavailable
@@ -101,7 +102,10 @@ async def _serve(config: CockpitConfig) -> None:
         async with AsyncExitStack() as stack:
             controller = await stack.enter_async_context(open_cockpit(config))
             door = link_door(config, controller, now)
-            listeners = await stack.enter_async_context(open_web(config, controller, door.routes()))
+            relay = relay_door(config, controller, now)
+            more = door.routes() + (relay.routes() if relay else ())
+            listeners = await stack.enter_async_context(open_web(config, controller, more))
+            await stack.enter_async_context(open_relay(relay))
             await stack.enter_async_context(open_channels(config, controller, door, _base_url(config, listeners), now))
             _log.info("the cockpit runs", hosts=",".join(host.name for host in config.hosts))
             async for _ in signals:

@@ -124,7 +124,7 @@ async def test_a_new_start_goes_on_where_the_channel_was(tmp_path, executor, rec
         told = await heard(receiver, 2)
 
     assert [one["prompt"]["prompt_id"] for one in told] == [first["prompt_id"], second["prompt_id"]]
-    assert len(receiver.requests) == 2
+    assert len(set(receiver.event_ids())) == 2  # the first may have come again, where its taking was not on record yet
 
 
 async def test_a_new_channel_begins_with_what_waits_and_not_with_old_stories(tmp_path, executor, receiver):

@@ -81,6 +81,23 @@ def test_a_question_of_a_real_daemon_is_listed_shown_and_answered(cockpit, share
     assert [(one["turn"], one["prompt_id"]) for one in of_task] == [("asked", prompt_id), ("answered", prompt_id)]
 
 
+def test_a_question_is_asked_again_at_its_host_and_not_while_it_is_open_at_the_cockpit(cockpit, shared):
+    task = shared.run([["ask", "Proceed with 4 changes? [y/N] "]])
+    first = prompt_of(task)["prompt_id"]
+    cockpit.prompt(first)
+
+    assert sandboxd(shared, "prompts", "reissue", first[:8]).returncode == 0
+    second = prompt_of(shared.get(task["id"]))["prompt_id"]
+    assert second != first
+    assert cockpit.prompt(first, "closed")["status"] != "responded"
+    cockpit.prompt(second)
+
+    refused = cockpit.cli("prompts", "reissue", second)
+    assert (refused.returncode, "it is open here" in refused.stderr) == (5, True)
+    assert cockpit.cli("answer", second, "--choice", "y", "--wait", "30s").returncode == 0
+    shared.until(task["id"], "COMPLETED", timeout_s=60)
+
+
 def test_exit_codes_tell_what_became_of_an_answer(cockpit, executor):
     prompt_id = ask(executor, cockpit)
 

@@ -44,6 +44,7 @@ from sandboxd.cockpit.records import Records, decide_question
 
 CALLS_MAX: Final = 16
 SAID_MAX_CHARS: Final = 1000
+Beside = Callable[[Any, Kept, datetime], None]
 _SELF: Final = Principal("cockpit:missions", "cockpit:missions", may_answer=False)
 _STILL_ASKS: Final = "its task asks still what is closed here, so it can only be answered at its host"
 _AUTH: Final = "the host waits for an authorisation that it does not get here"
@@ -108,8 +109,11 @@ class Missions:
 
     # ── what people want ──
 
-    async def start(self, order: Order, principal: Principal, channel: str) -> Kept:
-        """Put a mission on record, to be sent at once; `KeyError`: no such host is configured."""
+    async def start(self, order: Order, principal: Principal, channel: str, beside: Beside | None = None) -> Kept:
+        """Put a mission on record, to be sent at once; `KeyError`: no such host is configured.
+
+        `beside`: what goes on record with it, in the same transaction; what it raises keeps the mission from being started.
+        """
         _ = self._agents[order.host]
         mission_id = str(uuid.uuid4())
         self._watched.add(mission_id)
@@ -117,7 +121,10 @@ class Missions:
 
         def work(connection: Any, now: datetime) -> Kept:
             mission = Mission(mission_id, order, principal.name, principal.person, principal.may_answer, now)
-            return rows.insert(connection, mission, by, now)
+            kept = rows.insert(connection, mission, by, now)
+            if beside is not None:
+                beside(connection, kept, now)
+            return kept
 
         return await self._records.write(work)
 
@@ -302,6 +309,7 @@ async def _dispatch(agent: Agent, mission: Mission) -> Seen:
         message_id=mission.message_id,
         context_id=mission.mission_id,
         mission_id=mission.mission_id,
+        via=order.via,
     )
 
 

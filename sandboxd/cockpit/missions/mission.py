@@ -29,7 +29,7 @@ Hold = Literal["", "unreachable", "refused", "unsure", "vanished", "unstoppable"
 class Order:
     """What is to run, and where: an adapter-command/v1 envelope, a text, and the host by its configured name.
 
-    `preseeds`: what its starter answers beforehand.
+    `preseeds`: what its starter answers beforehand. `via`: through which cockpits it came, where another program gave it.
     """
 
     host: str
@@ -41,6 +41,7 @@ class Order:
     timeout_s: int | None = None
     text_line: bool = True
     preseeds: tuple[Preseed, ...] = ()
+    via: tuple[str, ...] = ()
 
 
 @attrs.frozen

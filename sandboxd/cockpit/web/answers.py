@@ -49,7 +49,7 @@ def answer(value: Any, *, status: int = 200) -> quart.Response:
 
 def refusal_answer(error: Exception) -> quart.Response:
     """What whoever asked is told of an error; what is ours goes to the log."""
-    refusal, status = _as_refusal(error)
+    refusal, status = as_refusal(error)
     usual, body = refusal_json(refusal)
     made = answer(body, status=status or usual)
     if isinstance(refusal, errors.Unauthenticated):
@@ -74,7 +74,8 @@ def refusal_json(refusal: Refusal) -> tuple[int, Mapping[str, Any]]:
     return status, {"error": error}
 
 
-def _as_refusal(error: Exception) -> tuple[Refusal, int | None]:
+def as_refusal(error: Exception) -> tuple[Refusal, int | None]:
+    """What whoever asked is told of an error, and HTTP's finer status where there is one; what is ours goes to the log."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:  # a nursery's wrapping
         error = error.exceptions[0]
     match error:
