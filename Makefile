@@ -7,6 +7,7 @@
 #
 #   make bench         how fast, beside pexpect, uvicorn and the public A2A SDK; ARGS="asking --scale 0.2" tries one
 #   make rounds        a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
+#   make cockpit-rounds  a cockpit or its host is killed at a random moment, 200 times, while missions ask and are answered
 #   make soak          200 talking programs, 50 listeners: does the daemon grow, or lose anything?
 #   make test-sdk03    the last 0.3 release of the public A2A SDK does every call
 #   make test-tck      the public A2A kit finds nothing wrong; SANDBOXD_TCK and SANDBOXD_TCK03 name checkouts of it
@@ -15,7 +16,7 @@
 #
 #   make test-systemd  sandboxd as a service of a real systemd: sockets, watchdog, reload, courier, stop
 
-.PHONY: help demo test bench rounds soak test-sdk03 test-tck test-systemd check
+.PHONY: help demo test bench rounds cockpit-rounds soak test-sdk03 test-tck test-systemd check
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +33,9 @@ bench:
 
 rounds:
 	@scripts/rounds $(ARGS)
+
+cockpit-rounds:
+	@scripts/cockpit-rounds $(ARGS)
 
 test-sdk03:
 	@scripts/test-sdk03 $(ARGS)

@@ -28,6 +28,7 @@ from sandboxd.courier.link import Link
 from sandboxd.detect.load import Pack, load_pack
 from sandboxd.entrances import couriers, open_doors
 from sandboxd.errors import LoadError, Problem
+from sandboxd.garbage import spare_what_stays
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
 from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
@@ -182,6 +183,7 @@ def main(config_path: Path | None = None) -> int:
         config = parse_config(file.path, file.text)
         _refuse_root(config)
         os.umask(0o077)
+        linux.give_memory_back()
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
         trio.run(_run, config, manager, delegation.settle() if manager.is_unit else None)
@@ -241,6 +243,7 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _warn_of_isolation(host)
+                spare_what_stays()
                 _log.info(
                     "ready",
                     doors=", ".join(listener.address for listener in listeners),

@@ -12,6 +12,7 @@ import binascii
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from sandboxd.a2a.wire import parse_rfc3339
@@ -234,5 +235,6 @@ def type_name(value: Any) -> str:
             return "an object"
 
 
+@cache  # of names of ours: some forty
 def _snake(name: str) -> str:
     return _HUMP.sub(lambda hump: "_" + hump[0].lower(), name)

@@ -6,7 +6,6 @@ line of its own, and the code of `exits`.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ from typing import Final
 
 import click
 
+from sandboxd import __version__
 from sandboxd.cli.console import Console, paint
 from sandboxd.cli.exits import Exit, Failure, as_json
 from sandboxd.cli.groups import Group
@@ -48,14 +48,6 @@ COMMANDS: Final = {
 }
 
 
-def version() -> str:
-    """The version of the installed package; a checkout that is not installed has none."""
-    try:
-        return importlib.metadata.version("sandboxd")
-    except importlib.metadata.PackageNotFoundError:
-        return "0 (a checkout that is not installed)"
-
-
 EXIT_CODES: Final = """\b
 Exit codes:
   0 done · 1 other error · 2 wrong usage · 3 not found · 4 not allowed
@@ -77,7 +69,7 @@ Of `run`: the program's own code · 128+n a signal ended it · 123 nobody answer
     epilog=EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(version(), prog_name="sandboxd")
+@click.version_option(__version__, prog_name="sandboxd")
 def cli() -> None:
     """Run one allowed command for an orchestrator; carry its questions to a person and the answers back.
 

@@ -60,12 +60,16 @@ def _hidden(token: str) -> str:
 
 @attrs.frozen
 class HostAddress:
-    """Where a host is: `name` is what this cockpit calls it, `url` its A2A interface's."""
+    """Where a host is: `name` is what this cockpit calls it, `url` its A2A interface's.
+
+    `push_url`: where it is to send push notifications; empty: it is followed by streams.
+    """
 
     name: str
     url: str
     transport: Transport = "jsonrpc"
     token: str = attrs.field(default="", repr=_hidden)
+    push_url: str = ""
 
 
 class Agent:
@@ -193,6 +197,19 @@ class Agent:
             return seen, ()
         held = task.get("task", task).get("artifacts")
         return seen, [one for one in (held if isinstance(held, list) else []) if isinstance(one, Mapping)]
+
+    async def have_pushed(self, task_id: str, *, config_id: str, url: str, token: str, secret: str) -> None:
+        """Have a task's changes of state sent there; the same id again changes what was asked for."""
+        config = {
+            "taskId": task_id,
+            "id": config_id,
+            "url": url,
+            "token": token,
+            "secret": secret,
+            "eventTypes": ["status-update"],
+        }
+        path = f"/tasks/{_segment(task_id)}/pushNotificationConfigs"
+        await self._call("CreateTaskPushNotificationConfig", "POST", path, config)
 
     async def reissue(self, task_id: str, prompt_id: str) -> str:
         """Have a question asked again that the task waits at; the new prompt id. For a host that declares `REISSUE`."""

@@ -57,6 +57,8 @@ def load_config(path: Path) -> CockpitConfig:
     mission_tries = top.number("mission-tries", TRIES_MAX, most=100)
     webhooks = read_webhooks(top.tables("webhook"), folder, frozenset(person.name for person in people.everybody))
     top.close()
+    if web is None and any(host.push_url for host in hosts):
+        top.problem("web", "is missing: a host can push to nowhere without it")
     if not hosts:
         top.problem("host", "is missing: name at least one `[[host]]`")
     names = [host.name for host in hosts]
@@ -97,7 +99,14 @@ def _read_host(table: Table, folder: Path) -> HostAddress:
         if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
             table.problem("token-file", "cannot be sent over plain HTTP: everybody on the way could read it; use https://")
     transport = cast(Transport, table.word("transport", ("jsonrpc", "rest"), "jsonrpc"))
-    host = HostAddress(table.text("name"), url, transport, token)
+    name = table.text("name")
+    push_url = table.text("push-url") if table.has("push-url") else ""
+    pushed = urlsplit(push_url)
+    if push_url and (
+        pushed.scheme not in ("http", "https") or not pushed.hostname or not pushed.path.endswith(f"/push/{name}")
+    ):
+        table.problem("push-url", f"must be an http:// or https:// URL of this cockpit that ends in `/push/{name}`")
+    host = HostAddress(name, url, transport, token, push_url)
     table.close()
     return host
 

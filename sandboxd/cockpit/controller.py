@@ -28,6 +28,7 @@ from sandboxd.cockpit.context import CHANNEL, Known, resolve_context
 from sandboxd.cockpit.intake import Asks, AsksOtherwise, read_question
 from sandboxd.cockpit.missions.desk import Missions
 from sandboxd.cockpit.missions.mission import TRIES_MAX
+from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
@@ -75,9 +76,11 @@ class Controller:
         rules: RuleBook,
         questions_max: int,
         mission_tries: int = TRIES_MAX,
+        pushes: PushSource | None = None,
     ) -> None:
+        self.pushes = pushes
         self.records = records
-        self.missions = Missions(records, agents, clock, tries_max=mission_tries)
+        self.missions = Missions(records, agents, clock, tries_max=mission_tries, has_begun=self._look_now)
         self._agents = agents
         self._judge = judge
         self.clock = clock
@@ -258,6 +261,10 @@ class Controller:
             await agent.cancel(place.task_id, f"the task has asked more than {self._questions_max} questions")
         except (Refused, Unreachable, Unreadable) as error:
             _log.warning("Cannot cancel a task that asks too much", host=place.host, task=place.task_id, why=str(error))
+
+    def _look_now(self, host: str) -> None:
+        if self.pushes is not None and self.pushes.serves(host):
+            self.pushes.tell(host)
 
     # ── what has to be done ──
 

@@ -22,6 +22,7 @@ from sandboxd.cockpit.channels.serve import link_door, open_channels
 from sandboxd.cockpit.config import CockpitConfig, load_config
 from sandboxd.cockpit.controller import Controller
 from sandboxd.cockpit.ledger import STORE_NAME
+from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.records import open_records
 from sandboxd.cockpit.watch import LOOK_EVERY_S, watch
 from sandboxd.cockpit.web.serve import open_web
@@ -55,6 +56,7 @@ async def open_cockpit(config: CockpitConfig, *, look_every_s: float = LOOK_EVER
             rules=config.rules,
             questions_max=config.questions_max,
             mission_tries=config.mission_tries,
+            pushes=PushSource(config.state_dir, {host.name: host for host in config.hosts}),
         )
         await nursery.start(controller.run)
         for agent in agents.values():

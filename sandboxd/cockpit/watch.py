@@ -1,8 +1,9 @@
 """How does a cockpit learn what the tasks of a host ask?
 
 It lists what has not ended, which also finds what already waited, and follows each such task by its stream, from the last
-number that it saw. A host that closes streams when a task asks is followed by its lists until the task goes on. A host that
-cannot be reached is tried again, for ever: its questions stay as they are.
+number that it saw; or, where the host is to push, by its notifications, each of which makes it look anew. A host that closes
+streams when a task asks is followed by its lists until the task goes on. A host that cannot be reached is tried again, for
+ever: its questions stay as they are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from sandboxd import logs
 from sandboxd.a2a.model import TaskState
 from sandboxd.cockpit.agent import Agent
 from sandboxd.cockpit.controller import Controller
+from sandboxd.cockpit.push_source import LOOK_EVERY_S as PUSHED_EVERY_S
+from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 
 LOOK_EVERY_S: Final = 1.0  # a question of a task that is followed comes by its stream, at once
@@ -40,10 +43,17 @@ class _Watch:
         self._followed = set[str]()
         self._closes_when_asking = set[str]()
 
+    @property
+    def _pushes(self) -> PushSource | None:
+        """Where the host's push notifications come in; None: it sends none."""
+        pushes = self._controller.pushes
+        return pushes if pushes is not None and pushes.serves(self._agent.name) else None
+
     async def run(self) -> None:
         failures = 0
         async with trio.open_nursery() as nursery:  # one task for each stream
             while True:
+                since = pushes.count(self._agent.name) if (pushes := self._pushes) is not None else 0
                 try:
                     await self._look(nursery)
                     if failures >= _SAME_LIMIT:
@@ -53,12 +63,21 @@ class _Watch:
                     failures += 1
                     if failures == _SAME_LIMIT:  # once, not with every look
                         _log.warning("Cannot look at the tasks of a host", host=self._agent.name, why=str(error))
-                await trio.sleep(min(self._every_s * 2 ** min(failures, 8), max(WAIT_MAX_S, self._every_s)))
+                pushes = self._pushes
+                every_s = PUSHED_EVERY_S if pushes is not None and not failures else self._every_s
+                wait_s = min(every_s * 2 ** min(failures, 8), max(WAIT_MAX_S, every_s))
+                if pushes is None:
+                    await trio.sleep(wait_s)
+                else:
+                    await pushes.wait_told(self._agent.name, since, wait_s)
 
     async def _look(self, nursery: trio.Nursery) -> None:
         tasks = await self._agent.unfinished()
         for seen in tasks:
             await self._controller.saw(self._agent, seen)
+            pushes = self._pushes
+            if pushes is not None and await pushes.follow(self._agent, seen.task_id):
+                continue
             follows = seen.state is not TaskState.INPUT_REQUIRED or seen.task_id not in self._closes_when_asking
             if follows and seen.task_id not in self._followed and len(self._followed) < FOLLOWED_MAX:
                 self._followed.add(seen.task_id)
@@ -68,6 +87,8 @@ class _Watch:
     async def _look_after(self, tasks: Sequence[Seen]) -> None:
         """Questions whose task is not among those that go on."""
         listed = {seen.task_id for seen in tasks}
+        if (pushes := self._pushes) is not None:
+            pushes.forget(self._agent.name, listed)
         await self._controller.missions.look_after(self._agent, listed)
         for record in await self._controller.records.unfinished():
             if record.place.host != self._agent.name or record.place.task_id in listed:

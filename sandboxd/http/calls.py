@@ -151,7 +151,7 @@ async def extended_card(it: Call) -> Any:
     raise ExtendedCardNotConfigured(why) if it.codec.VERSION == "0.3" else UnsupportedOperation(why)
 
 
-STREAMS: tuple[Operation, ...] = (stream, subscribe)
+STREAMS: tuple[Operation, ...] = (stream, subscribe)  # these return a `Stream`, and no others do
 METHODS_10: Mapping[str, Operation] = {
     "SendMessage": send,
     "SendStreamingMessage": stream,

@@ -46,7 +46,7 @@ async def call(doors: Doors, caller: Caller, instance: str) -> quart.Response:
             told = failure(id_of(body), refusal, version="0.3")
             return quart.Response(frame(told), 200, content_type="text/event-stream")
         return refusal_answer(refusal, speech, quart.request.path, call_id=id_of(body), status=status)
-    if isinstance(found, Stream):
+    if is_stream:
         return _follow(doors, found, parsed.id)
     return answer(result(parsed.id, found))
 

@@ -18,7 +18,6 @@ from sandboxd.http.doors import Doors, current_speech, read_json, read_optional_
 from sandboxd.http.sse import last_event_id
 from sandboxd.operations import push as pushing
 from sandboxd.operations.host import Caller
-from sandboxd.operations.stream import Stream
 
 
 async def send_message(doors: Doors, caller: Caller, instance: str) -> quart.Response:
@@ -91,7 +90,7 @@ async def perform(operation: Operation, doors: Doors, caller: Caller, instance: 
     speech, path = current_speech(), quart.request.path
     after = last_event_id(quart.request.headers.get("Last-Event-ID"))
     found = await operation(Call(doors, caller, instance, speech.codec, params, after))
-    if not isinstance(found, Stream):
+    if operation not in calls.STREAMS:
         return answer(found, media_type=A2A_JSON if speech.manner == "rest" and wants_a2a_json(quart.request) else JSON)
     return doors.follow(
         found,

@@ -87,6 +87,7 @@ class Questions:
         self._receipt: Receipt | None = None
         terminal.tell_flushes(self._fd)
         self._fed = trio.Event()
+        self._wakes_at = float("inf")  # when `watch` looks by itself
         self._end = end  # asks for the end of the run, and returns
 
     def __repr__(self) -> str:
@@ -96,16 +97,14 @@ class Questions:
         """Take in output as it was read; what of it may be kept comes back, now or with the next `rest`."""
         now = trio.current_time()
         data = self._veil.cover(data, now)
-        self._detector.feed(data, now)
-        self._wake()
+        self._detect(data, now)
         return data
 
     def rest(self) -> bytes:
         """Output that was held back as it might have been the beginning of a secret."""
         data = self._veil.rest()
         if data:
-            self._detector.feed(data, trio.current_time())
-            self._wake()
+            self._detect(data, trio.current_time())
         return data
 
     def happened(self, word: int) -> None:
@@ -134,8 +133,8 @@ class Questions:
                     continue
             expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
             deadlines = [self._detector.next_deadline(), expires_at, self._receipt.next_at if self._receipt else None]
-            wake_at = min((moment for moment in deadlines if moment is not None), default=float("inf"))
-            with trio.move_on_at(wake_at):
+            self._wakes_at = min((moment for moment in deadlines if moment is not None), default=float("inf"))
+            with trio.move_on_at(self._wakes_at):
                 await self._fed.wait()
 
     def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
@@ -246,6 +245,13 @@ class Questions:
         if self._binding:
             self._binding.close()
         self._wake()
+
+    def _detect(self, data: bytes, now: float) -> None:
+        self._detector.feed(data, now)
+        # Most output puts the next look off; to wake for each read would be a fifth of the loop's work in a flood.
+        deadline = self._detector.next_deadline()
+        if deadline is not None and deadline < self._wakes_at:
+            self._wake()
 
     def _give_up(self, binding: Binding, why: str) -> None:
         """This question cannot be answered any more; the line as it stands is no new one."""

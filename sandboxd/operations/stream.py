@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import attrs
 
@@ -38,7 +38,6 @@ class MessageEvent:
     seq: None = None
 
 
-@runtime_checkable
 class Stream(Protocol):
     """An async context manager and iterator of events, for one reader."""
 

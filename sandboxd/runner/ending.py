@@ -108,6 +108,8 @@ class Ending:
         for run in ending:
             run.latest = max(run.latest, now + LOOK_S)  # one that hangs in the kernel is tried again, and not all the time
             if run.cgroup is not None:
+                if run.can_stray and run.tree.leader_alive and not run.tree.seen:  # what left the cgroup is below it still
+                    run.tree.remember()
                 cgroup.kill(run.cgroup)
         self._sweep(ending)
         self.reap()

@@ -25,6 +25,7 @@ import attrs
 
 MARKER: Final = "AIWG_A2A_TASK_ID"
 _ENVIRON_MAX_BYTES: Final = 8 * 1024 * 1024  # more than exec carries
+_REMEMBER_MAX: Final = 256  # some 10 ms; the kill waits for it
 _WALK_MAX: Final = 4096  # what forks faster than it is looked at would be followed for ever
 _QUICK_PASSES: Final = 200  # 20 to 50 µs each: what re-forks as it dies is outrun, and other runs wait 10 ms at most
 
@@ -66,6 +67,10 @@ class Tree:
         """The tree of a leader that was just started, and not reaped."""
         found = look(leader)
         return cls(task_id, leader, found.started if found else 0, sessions={leader})
+
+    def remember(self) -> None:
+        """Note who is below the living leader, so that it is known again when its parents are gone."""
+        self.seen = {proc.key for proc in itertools.islice(walk(self.leader), _REMEMBER_MAX)}
 
 
 def look(pid: int) -> Proc | None:

@@ -45,7 +45,7 @@ class Undecodable(Exception):
 
 def encode_event(event: Event) -> tuple[str, str]:
     """The event's kind, and its fields as JSON."""
-    return _NAMES[type(event)], _dump({"v": VERSION, **_CONVERTER.unstructure(event)})
+    return _NAMES[type(event)], _dump({"v": VERSION, **_WRITERS[type(event)](event)})
 
 
 def decode_event(kind: str, text: str) -> Event:
@@ -118,7 +118,7 @@ def _make_converter() -> Converter:
     converter = Converter(forbid_extra_keys=True, detailed_validation=False)
     for cls in (str, int, bool):
         converter.register_structure_hook(cls, _exactly(cls))
-    converter.register_unstructure_hook(datetime, lambda moment: moment.astimezone(UTC).isoformat(timespec="microseconds"))
+    converter.register_unstructure_hook(datetime, _moment_text)
     converter.register_structure_hook(datetime, _moment)
     # JSON objects of others (metadata, facts, schemas) go through as they are.
     converter.register_unstructure_hook_func(_is_mapping, dict)
@@ -139,6 +139,11 @@ def _exactly(cls: type[Any]) -> Callable[[Any, Any], Any]:
         return value
 
     return check
+
+
+def _moment_text(moment: datetime) -> str:
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat(timespec="microseconds")
 
 
 def _moment(value: Any, _: Any) -> datetime:
@@ -179,3 +184,6 @@ def _text_as_bytes(part: Part) -> Part:
 
 
 _CONVERTER: Final = _make_converter()
+_WRITERS: Final[Mapping[type[Event], Callable[[Event], dict[str, Any]]]] = {
+    cls: _CONVERTER.get_unstructure_hook(cls) for cls in _NAMES
+}

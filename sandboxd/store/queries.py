@@ -33,6 +33,7 @@ SELECT seq, kind, body FROM events WHERE task = ? AND seq <= ? AND (
 """
 _VIEWS: Final = "SELECT number, id, seq, artifacts, body FROM tasks JOIN views ON task = number"
 _COUNT: Final = "SELECT count(*) FROM tasks WHERE "
+_TOTAL: Final = "SELECT coalesce(sum(tasks), 0) FROM totals WHERE "
 _ENDED_WITH_EVENTS: Final = (
     "SELECT number FROM tasks WHERE is_terminal = 1 AND status_at_ms < ?"
     " AND EXISTS (SELECT 1 FROM events WHERE task = number) ORDER BY status_at_ms LIMIT ?"
@@ -111,7 +112,8 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
         terms.append("status_at_ms >= ?")
         filters.append(_ms(query.since))
     where = " AND ".join(terms)
-    (total,) = connection.execute(_COUNT + where, filters).fetchone()
+    is_kept = query.context_id is None and query.since is None  # else it is the tasks of one conversation, or since then
+    (total,) = connection.execute((_TOTAL if is_kept else _COUNT) + where, filters).fetchone()
     if query.after is not None:
         where += " AND (status_at_ms, id) < (?, ?)"
         filters += [_ms(query.after[0]), key(query.after[1])]

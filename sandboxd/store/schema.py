@@ -239,6 +239,37 @@ BEGIN
 END;
 """
 
-_MIGRATIONS: Final = (_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES, _HISTORY, _REISSUES)
+# How many tasks there are of each kind, kept by whatever changes that: a list says how many it has in all, and to count them
+# takes longer the more there are (100,000: 13 ms, for a page that is read in 6).
+_TOTALS: Final = """
+CREATE TABLE totals (
+    instance TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    state TEXT NOT NULL,
+    tasks INTEGER NOT NULL CHECK (tasks >= 0),
+    PRIMARY KEY (instance, principal, state)
+) STRICT, WITHOUT ROWID;
+INSERT INTO totals SELECT instance, principal, state, count(*) FROM tasks GROUP BY instance, principal, state;
+CREATE TRIGGER task_is_counted AFTER INSERT ON tasks
+BEGIN
+    INSERT INTO totals VALUES (new.instance, new.principal, new.state, 1)
+        ON CONFLICT (instance, principal, state) DO UPDATE SET tasks = tasks + 1;
+END;
+CREATE TRIGGER task_is_counted_elsewhere AFTER UPDATE OF state ON tasks WHEN new.state <> old.state
+BEGIN
+    INSERT INTO totals VALUES (new.instance, new.principal, new.state, 1)
+        ON CONFLICT (instance, principal, state) DO UPDATE SET tasks = tasks + 1;
+    UPDATE totals SET tasks = tasks - 1
+        WHERE instance = old.instance AND principal = old.principal AND state = old.state;
+END;
+CREATE TRIGGER task_is_counted_no_more AFTER DELETE ON tasks
+BEGIN
+    UPDATE totals SET tasks = tasks - 1
+        WHERE instance = old.instance AND principal = old.principal AND state = old.state;
+    DELETE FROM totals WHERE instance = old.instance AND principal = old.principal AND tasks = 0; -- principals come and go
+END;
+"""
+
+_MIGRATIONS: Final = (_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES, _HISTORY, _REISSUES, _TOTALS)
 
 SCHEMA: Final = Schema(application_id=0x53424F58, migrations=_MIGRATIONS)  # "SBOX"

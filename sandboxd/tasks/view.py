@@ -60,41 +60,43 @@ class TaskView:
 def fold(view: TaskView, event: Event) -> TaskView:
     """The view after `event`; `IllegalTransition` when it cannot follow."""
     state = advance(view.state, event)
-    view = attrs.evolve(view, seq=view.seq + 1, state=state)
+    return attrs.evolve(view, seq=view.seq + 1, state=state, **_changed(view, state, event))
+
+
+def _changed(view: TaskView, state: TaskState, event: Event) -> dict[str, Any]:
+    """The fields that this event changes, beside number and state."""
     match event:
-        case Submitted(at=at, message=message):
-            return attrs.evolve(view, status=TaskStatus(state, at), history=(message,))
-        case Started(at=at, facts=facts):
-            return attrs.evolve(view, status=TaskStatus(state, at), facts=dict(facts))
         case Wrote():
-            return attrs.evolve(view, artifacts=_with_output(view.artifacts, event))
+            return {"artifacts": _with_output(view.artifacts, event)}
+        case Submitted(at=at, message=message):
+            return {"status": TaskStatus(state, at), "history": (message,)}
+        case Started(at=at, facts=facts):
+            return {"status": TaskStatus(state, at), "facts": dict(facts)}
         case Asked(at=at):
             message = _asked_message(view, event)
-            status = TaskStatus(state, at, message)
-            return attrs.evolve(
-                view, status=status, history=(*view.history, message), prompt=OpenPrompt(event.envelope.prompt_id)
-            )
+            prompt = OpenPrompt(event.envelope.prompt_id)
+            return {"status": TaskStatus(state, at, message), "history": (*view.history, message), "prompt": prompt}
         case Answered(at=at, message=message):
             status = TaskStatus(state, at, _answered_message(view, event))
-            return attrs.evolve(view, status=status, history=(*view.history, message), prompt=None)
+            return {"status": status, "history": (*view.history, message), "prompt": None}
         case Closed(at=at):
-            prompt = OpenPrompt(event.prompt_id, is_open=False) if state is TaskState.INPUT_REQUIRED else None
-            return attrs.evolve(view, status=TaskStatus(state, at, _closed_message(view, event)), prompt=prompt)
+            still = OpenPrompt(event.prompt_id, is_open=False) if state is TaskState.INPUT_REQUIRED else None
+            return {"status": TaskStatus(state, at, _closed_message(view, event)), "prompt": still}
         case Noticed(at=at):
-            return attrs.evolve(view, status=TaskStatus(state, at, _noticed_message(view, event)))
+            return {"status": TaskStatus(state, at, _noticed_message(view, event))}
         case Finished(at=at):
             outcome = outcome_of(event)
             metadata: dict[str, Any] = {OUTCOME: outcome}
             if view.prompt and view.prompt.is_open:
                 metadata[PROMPT_NEWS] = _ended_news(view.prompt, event)
             message = _agent_message(view, event.message_id, event.summary, metadata)
-            return attrs.evolve(view, status=TaskStatus(state, at, message, outcome), prompt=None)
+            return {"status": TaskStatus(state, at, message, outcome), "prompt": None}
         case Rejected(at=at, reasons=reasons):
             listed = [{"field": problem.field, "reason": problem.reason} for problem in reasons]
             text = "Rejected: " + "; ".join(str(problem) for problem in reasons)
             outcome = {"reason": "rejected", "reasons": listed, "summary": text}
             message = _agent_message(view, event.message_id, text, {OUTCOME: outcome})
-            return attrs.evolve(view, status=TaskStatus(state, at, message, outcome))
+            return {"status": TaskStatus(state, at, message, outcome)}
         case _:
             assert_never(event)
 

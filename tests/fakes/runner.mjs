@@ -1,7 +1,7 @@
 // A runner that does what its request file says, one step a line: the tests' real Node process.
 // {"steps": [["print", "text\n"], ["ask", "Proceed? [y/N] "], ["sleep", 200], ["exit", 3], …]}
 import { spawn } from "node:child_process";
-import { readFileSync, writeFileSync, writeSync } from "node:fs";
+import { appendFileSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const request = JSON.parse(readFileSync(process.argv[process.argv.indexOf("--request") + 1], "utf8"));
@@ -26,6 +26,11 @@ const steps = {
   async ask(question) {
     const answer = await nextLine(question);
     writeSync(1, `answer: ${JSON.stringify(answer)}\n`);
+  },
+  async keep(question, path) {
+    // what was typed into which process, where nobody but this one writes it
+    const answer = await nextLine(question);
+    appendFileSync(path, `${process.pid} ${answer}\n`);
   },
   sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   async read(ms) {

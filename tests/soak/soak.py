@@ -37,6 +37,11 @@ ASKS_EVERY: Final = 5  # of the tasks, and a task that asks does so every `LINES
 LINES: Final = 8
 PAUSE_S: Final = 1.0
 STARTERS: Final = 4
+ASKED: Final[dict[str, str | int]] = {
+    "status": "TASK_STATE_INPUT_REQUIRED",
+    "pageSize": 100,
+    "historyLength": 0,
+}  # whoever answers needs no more
 LIMIT_S: Final = 900  # of a task, the longest that adapter-command/v1 knows
 SPARE_S: Final = 60  # to end everything
 POLICY = """
@@ -190,7 +195,7 @@ class Soak:
             await trio.sleep(0.5)
 
     async def _answer(self) -> None:
-        found = await self.client.get("/tasks", params={"status": "TASK_STATE_INPUT_REQUIRED", "pageSize": 100})
+        found = await self.client.get("/tasks", params=ASKED)
         for task in found.json()["tasks"]:
             payload = {"text": "y"}
             response = {"prompt_id": prompt_of(task)["prompt_id"], "payload": payload}

@@ -65,6 +65,29 @@ async def test_a_list_can_be_of_one_principal_and_a_task_knows_its_creator(store
     assert await store.owner("none") is None
 
 
+async def test_the_total_follows_what_becomes_of_tasks(store):
+    async def totals() -> dict[str, int]:
+        queries = {state.value: TaskQuery("box", principal="alice", state=state) for state in TaskState}
+        found = {name: (await store.tasks(query)).total for name, query in queries.items()}
+        return {name: count for name, count in found.items() if count}
+
+    first, second = Story(store, "first"), Story(store, "second")
+    await first.begin()
+    await second.tell([second.submitted()])
+    begun = await totals()
+    await first.ask()
+    asked = await totals()
+    await first.finish()
+    ended = await totals()
+    await store.prune(ended_before=NOON + timedelta(days=1))
+
+    assert begun == {"submitted": 1, "working": 1}
+    assert asked == {"submitted": 1, "input-required": 1}
+    assert ended == {"submitted": 1, "completed": 1}
+    assert await totals() == {"submitted": 1}
+    assert (await store.tasks(TaskQuery("box"))).total == 1
+
+
 async def test_a_cursor_in_milliseconds_as_on_the_wire_loses_no_row(store):
     await _ten(store)
     seen, query = [], TaskQuery("box", limit=1)

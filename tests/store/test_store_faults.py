@@ -116,6 +116,7 @@ async def test_a_store_of_every_older_schema_is_brought_up_to_date(path, version
     async with open_store(path) as store:
         assert await store.view("task-1") == story.view
         assert await store.owner("task-0") == "alice"
+        assert (await store.tasks(TaskQuery("box", limit=1))).total == 2
 
 
 async def test_a_store_of_a_newer_schema_is_refused_with_what_to_do(path):

@@ -65,11 +65,18 @@ class Result:
 
 
 class Missions:
-    """One cockpit's; `agents` are its hosts by their names."""
+    """One cockpit's; `agents` are its hosts by their names. `has_begun` hears that a host has a new task, to look there now."""
 
     def __init__(
-        self, records: Records, agents: Mapping[str, Agent], clock: Callable[[], datetime], *, tries_max: int = TRIES_MAX
+        self,
+        records: Records,
+        agents: Mapping[str, Agent],
+        clock: Callable[[], datetime],
+        *,
+        tries_max: int = TRIES_MAX,
+        has_begun: Callable[[str], None] = lambda host: None,
     ) -> None:
+        self._has_begun = has_begun
         self._records = records
         self._agents = agents
         self._clock = clock
@@ -206,6 +213,8 @@ class Missions:
                 event = await self._call(agent, kept, act) if may_leave else None
         if event is not None:
             await self._hear(kept, event)
+        if act == "send" and isinstance(event, Shown):
+            self._has_begun(kept.mission.order.host)
         busy.discard(kept.number)
         self._records.touch()  # what came while this call was under way is to be done now
 

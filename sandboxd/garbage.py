@@ -1,0 +1,21 @@
+"""What need not be looked through for garbage?
+
+Python looks through what has lived long whenever enough is new, and nothing else runs meanwhile.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Final
+
+COLLECT_AFTER: Final = 10_000  # new objects; 700 is the default, and cost 2 % of a busy daemon's time
+
+
+def spare_what_stays() -> None:
+    """Leave out what is there now, for good: call it once, when a start is over, since that lives as long as the process.
+
+    Measured with 91,000 objects, most of them modules: 155 ms during which nobody was served, every ten seconds under load.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, 10, 10)
