@@ -29,10 +29,9 @@ from sandboxd.detect.load import Pack, load_pack
 from sandboxd.entrances import couriers, open_doors
 from sandboxd.errors import LoadError, Problem
 from sandboxd.garbage import spare_what_stays
+from sandboxd.http import card_keys
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
-from sandboxd.http.card_keys import FILE_NAME as CARD_KEYS
-from sandboxd.http.card_keys import CardKeys
 from sandboxd.http.cards import Cards
 from sandboxd.http.doors import Doors
 from sandboxd.http.token_book import FILE_NAME as TOKEN_BOOK
@@ -216,7 +215,7 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
     tokens = list(tokens_of(config))
     async with open_host(config, cgroup) as host:
         gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
-        keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
+        keys = card_keys.CardKeys(config.state_dir / card_keys.FILE_NAME, host.clock.now())
         with ExitStack() as stack:
             listeners = open_doors(config, settings, manager.sockets, stack)
             limits = card_limits(config)
@@ -285,7 +284,7 @@ def _state(host: Host) -> str:
     return f"ready: {host.supervisor.live} tasks live"
 
 
-def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener], limits: Mapping[str, Any]) -> Cards:
+def _cards(config: Config, keys: card_keys.CardKeys, listeners: Iterable[Listener], limits: Mapping[str, Any]) -> Cards:
     tcp = next((listener for listener in listeners if listener.door == "tcp"), None)
     return Cards(keys, config.card == "merged", config.public_url, tcp, limits)
 
