@@ -20,6 +20,7 @@ import trio
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, REISSUE, RELAY
 from sandboxd.a2a.model import TaskState
+from sandboxd.cockpit.output import Output, read_output
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
 from sandboxd.cockpit.sse import Events
 from sandboxd.cockpit.transfer import Whole, drain, json_of, reaching, read_body, read_bytes
@@ -28,27 +29,12 @@ from sandboxd.hitl.received import envelope_in
 CALL_S: Final = 15.0
 SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
 PAGES_MAX: Final = 20
-_NO_SUCH_RANGE: Final = httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE  # there are no more bytes yet
 CARD_S: Final = 300.0  # as long as a sandboxd's card may be kept
 _DISPATCH: Final = ", ".join((HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY, MISSION))
 Transport = Literal["jsonrpc", "rest"]
 Hear = Callable[[int | None, Seen], bool]  # the event's number, None: it has none; False: no more of them
 
 _NOT_FINISHED: Final = (TaskState.INPUT_REQUIRED, TaskState.WORKING, TaskState.SUBMITTED)
-
-
-@attrs.frozen
-class Output:
-    """A piece of what a task has printed, `start` bytes into what is kept of it; `size` bytes are kept by now.
-
-    `cut`: how many were dropped behind the first `head`.
-    """
-
-    start: int
-    data: bytes = attrs.field(repr=False)
-    size: int
-    cut: int = 0
-    head: int = 0
 
 
 def _hidden(token: str) -> str:
@@ -112,14 +98,7 @@ class Agent:
         with reaching(), trio.move_on_after(CALL_S * 2):
             async with self._sent(self._http.build_request("GET", url, headers=span)) as response:
                 data = await read_bytes(response)
-            size = response.headers.get("content-range", "").rpartition("/")[2]
-            if response.status_code == httpx.codes.NOT_FOUND:
-                return None
-            if not size.isdigit() or response.status_code not in (httpx.codes.PARTIAL_CONTENT, _NO_SUCH_RANGE):
-                raise Refused(response.status_code, None, None)
-            cut, head = (response.headers.get(name, "") for name in ("sandboxd-cut", "sandboxd-head"))
-            has_more = response.status_code == httpx.codes.PARTIAL_CONTENT
-            return Output(start, data if has_more else b"", int(size), *((int(cut), int(head)) if cut and head else (0, 0)))
+            return read_output(response.status_code, response.headers, start, data)
         raise Unreachable("the host did not answer in time")
 
     async def answer(

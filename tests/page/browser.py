@@ -77,7 +77,7 @@ class Reader:
         expect(self.page.locator(".status")).to_contain_text("the task is", timeout=WAIT_S * 1000)
 
     def sees(self, text: str, within: str = "body") -> None:
-        expect(self.page.locator(within)).to_contain_text(text, timeout=WAIT_S * 1000)
+        expect(self.page.locator(within).first).to_contain_text(text, timeout=WAIT_S * 1000)
 
     def no_longer_sees(self, selector: str) -> None:
         expect(self.page.locator(selector)).to_have_count(0, timeout=WAIT_S * 1000)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.page.browser import Browser, Reader, find_chromium, no_browser
-from tests.page.site import Site, opened
+from tests.page.site import DaemonSite, opened
 
 
 @pytest.fixture(scope="session")
@@ -25,14 +25,14 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def whole_site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Site]:
+def whole_site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[DaemonSite]:
     """A daemon and a cockpit for all of them."""
     with opened(tmp_path_factory.mktemp("page"), str(node)) as site:
         yield site
 
 
 @pytest.fixture
-def site(whole_site: Site) -> Iterator[Site]:
+def site(whole_site: DaemonSite) -> Iterator[DaemonSite]:
     """The same with an empty inbox, before and after."""
     whole_site.clear()
     yield whole_site
@@ -40,7 +40,7 @@ def site(whole_site: Site) -> Iterator[Site]:
 
 
 @pytest.fixture
-def visit(chromium: Browser, site: Site) -> Iterator[Callable[..., Reader]]:
+def visit(chromium: Browser, site: DaemonSite) -> Iterator[Callable[..., Reader]]:
     """A browser of somebody's own, signed in; `name` None: nobody. What its console says against the page fails the test."""
     readers: list[Reader] = []
 

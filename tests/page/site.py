@@ -16,6 +16,19 @@ import httpx
 from tests.support.daemon import REPOSITORY, Daemon, wait_until
 
 WAIT_S = 30.0
+RULES = """
+format = 1
+
+[usual]
+answers = "public"
+
+[[rule]]
+name = "two"
+question = 'Launch.*'
+responders = ["consensus:2"]
+fits = ["Launch it? [y/N]"]
+does-not-fit = ["Land?"]
+"""
 PEOPLE = ("alice", "bob", "eve")
 
 
@@ -24,17 +37,17 @@ def token_of(name: str) -> str:
 
 
 class Site:
-    """A `sandboxd cockpit` of our own, before one daemon."""
+    """A `sandboxd cockpit` of our own, before one host."""
 
-    def __init__(self, folder: Path, daemon: Daemon) -> None:
+    def __init__(self, folder: Path, host_url: str, host_token: str) -> None:
         self.folder = folder
-        self.daemon = daemon
+        self.host_url = host_url
         for name in PEOPLE:
             self._secret(f"{name}.token", token_of(name))
-        self._secret("lab.token", daemon.token)
+        self._secret("lab.token", host_token)
         (folder / "state").mkdir(mode=0o700)
         self.config = folder / "cockpit.toml"
-        (folder / "rules.toml").write_text('format = 1\n[usual]\nanswers = "public"\n')
+        (folder / "rules.toml").write_text(RULES)
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -73,6 +86,31 @@ class Site:
         phase: str = self.api("alice", "GET", f"/api/prompts/{question['number']}")["prompt"]["phase"]
         return phase
 
+    def _config(self) -> str:
+        lines = ['state-dir = "state"', 'rules = ["rules.toml"]', "[web]", f'tcp = "127.0.0.1:{self.port}"']
+        lines += ["[[host]]", 'name = "lab"', f'url = "{self.host_url}"', 'token-file = "lab.token"']
+        for name in PEOPLE:
+            lines += [
+                "[[person]]",
+                f'name = "{name}"',
+                f'token-file = "{name}.token"',
+                f"may-answer = {json.dumps(name != 'eve')}",
+            ]
+        return "\n".join(lines) + "\n"
+
+    def _secret(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.write_text(text + "\n")
+        path.chmod(0o600)
+
+
+class DaemonSite(Site):
+    """The same before a real daemon."""
+
+    def __init__(self, folder: Path, daemon: Daemon) -> None:
+        super().__init__(folder, daemon.url, daemon.token)
+        self.daemon = daemon
+
     def question(self, text: str, *after: list[Any], before: tuple[list[Any], ...] = (), **changes: Any) -> dict[str, Any]:
         """Have the daemon run a program that asks; the question as the cockpit lists it, once it does."""
         task = self.daemon.run([*before, ["ask", text], *after], **changes)
@@ -94,26 +132,9 @@ class Site:
 
         wait_until(empty, timeout_s=WAIT_S, what="an empty inbox")
 
-    def _config(self) -> str:
-        lines = ['state-dir = "state"', 'rules = ["rules.toml"]', "[web]", f'tcp = "127.0.0.1:{self.port}"']
-        lines += ["[[host]]", 'name = "lab"', f'url = "{self.daemon.url}"', 'token-file = "lab.token"']
-        for name in PEOPLE:
-            lines += [
-                "[[person]]",
-                f'name = "{name}"',
-                f'token-file = "{name}.token"',
-                f"may-answer = {json.dumps(name != 'eve')}",
-            ]
-        return "\n".join(lines) + "\n"
-
-    def _secret(self, name: str, text: str) -> None:
-        path = self.folder / name
-        path.write_text(text + "\n")
-        path.chmod(0o600)
-
 
 @contextmanager
-def opened(folder: Path, node: str) -> Iterator[Site]:
+def opened(folder: Path, node: str) -> Iterator[DaemonSite]:
     """Both, for as long as the block runs."""
     (folder / "host").mkdir()
     (folder / "cockpit").mkdir()
@@ -121,7 +142,7 @@ def opened(folder: Path, node: str) -> Iterator[Site]:
     daemon.start()
     port = daemon.url.rpartition(":")[2]  # started again, it is where it was
     daemon.config.write_text(daemon.config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{port}"))
-    site = Site(folder / "cockpit", daemon)
+    site = DaemonSite(folder / "cockpit", daemon)
     try:
         site.start()
         yield site

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.page.browser import expect, find_axe
-from tests.page.site import WAIT_S
-from tests.support.daemon import output_of
+from tests.fakes.executor import Executor
+from tests.page.browser import Reader, expect, find_axe
+from tests.page.site import WAIT_S, Site
+from tests.support.daemon import RUNNER, output_of
 
 SOON_MS = 10_000  # within a second where nothing else runs (some 200 ms, measured); this machine may be busy
 TERMINAL = ".transcript"
@@ -129,6 +132,73 @@ def test_everything_from_a_task_is_denied_with_a_reason(site, visit):
     site.daemon.until(question["task_id"], "CANCELED")
     reader.page.get_by_role("tab", name="Audit").click()
     reader.sees("token:alice", ".log")
+
+
+def test_two_must_agree_and_the_page_counts_them(site, visit):
+    question = site.question("Launch it? [y/N] ")
+    alice, bob = visit("alice"), visit("bob")
+    for reader in (alice, bob):
+        reader.open(question)
+        reader.sees("0 of 2", ".facts")
+    alice.page.get_by_role("button", name="Yes").click()
+
+    alice.sees("You have answered; 1 of 2 so far", ".detail")
+    bob.sees("1 of 2", ".facts")
+    bob.page.get_by_role("button", name="Yes").click()
+    for reader in (alice, bob):
+        reader.sees("Answered by alice and bob", ".detail")
+
+
+def test_a_secret_of_any_host_is_typed_hidden_and_shown_nowhere(chromium, tmp_path):
+    secret = "correct-horse-battery"
+    text = {"type": "string", "writeOnly": True}
+    envelope: dict[str, Any] = {
+        "prompt_id": "0b5c0f3e-8d4f-4a4b-9f0f-000000000001",
+        "prompt": "Password:",
+        "response_schema": {"type": "object", "required": ["text"], "properties": {"text": text}},
+    }
+    with Executor() as executor:
+        site = Site(tmp_path, executor.url, "a-token-of-nobody-who-is-there-at-all")
+        site.start()
+        try:
+            executor.ask(executor.begin(), envelope)
+            reader = Reader(chromium, site, width=1280, dark=False)
+            reader.go()
+            reader.sign_in("alice")
+            reader.page.locator(".row").click()
+            field = reader.page.get_by_label("The secret")
+            expect(field).to_have_attribute("type", "password")
+            field.fill(secret)
+            reader.page.get_by_role("button", name="Send the secret").click()
+            reader.sees("Answered by alice", ".detail")
+            reader.page.get_by_role("tab", name="Audit").click()
+            assert secret not in reader.page.content()
+            assert field.count() == 0
+            assert reader.close() == []
+        finally:
+            site.stop()
+
+        assert executor.taken(envelope["prompt_id"]) == {"text": secret}
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()] == []
+
+
+def test_missions_are_started_shown_and_cancelled(site, visit):
+    reader = visit()
+    reader.page.get_by_role("link", name="Missions").click()
+    reader.sees("Start a mission")
+    reader.page.locator("summary", has_text="Start a mission").click()
+    reader.page.get_by_label("Host").fill("lab")
+    reader.page.get_by_label("Adapter").fill("sandbox-agent-runner")
+    path = site.daemon.request([["ask", "Shall we? [y/N] "], ["hang"]])
+    reader.page.get_by_label("Command").fill(f"node\n{RUNNER}\n--request\n{path}")
+    reader.page.get_by_role("button", name="Start the mission").click()
+
+    reader.sees("awaiting-approval", ".mission")
+    assert reader.axe() == [] if find_axe() else True
+    reader.page.locator(".mission summary", has_text="Cancel mission").click()
+    reader.page.get_by_label("Reason").fill("only a try")
+    reader.page.get_by_role("button", name="Cancel mission").click()
+    reader.sees("cancelled", ".mission")
 
 
 def test_who_may_only_look_has_no_buttons(site, visit):

@@ -17,7 +17,8 @@ import quart
 import trio
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, NOTICE, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
-from sandboxd.cockpit.agent import Agent, Output
+from sandboxd.cockpit.agent import Agent
+from sandboxd.cockpit.output import Output
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.cockpit.web.gate import Guest

@@ -5,6 +5,7 @@ import * as clock from "./clock.js";
 import { announce, el, plain, replace } from "./dom.js";
 import { Inbox } from "./inbox.js";
 import { HELP, keysSwitch, onKeys } from "./keys.js";
+import { MissionsView } from "./missions.js";
 import { listen } from "./news.js";
 import { Notices } from "./notices.js";
 import { QuestionView } from "./question.js";
@@ -37,7 +38,7 @@ class Page {
       return replace(main, el("div", { class: "box signin", role: "alert" }, el("h2", {}, "The cockpit does not let this page in"), el("p", {}, plain(refused.message)), el("button", { type: "button", onclick: () => this.begin() }, "Try again")));
     }
     clock.heard(this.me.now);
-    replace(who, el("b", {}, plain(this.me.person)), this.me.may_answer ? null : el("span", { class: "tag" }, "may look"), this.notices.button,
+    replace(who, el("b", {}, plain(this.me.person)), this.me.may_answer ? null : el("span", { class: "tag" }, "may look"), el("a", { class: "button plain", href: "#/missions" }, "Missions"), this.notices.button,
       this.me.way === "session" ? el("button", { type: "button", class: "plain", onclick: () => this.signOut() }, "Sign out") : null);
     who.hidden = false;
     replace(main, this.desk);
@@ -67,7 +68,7 @@ class Page {
     if (this.inbox.put(told.prompt)) {
       announce(`New question from ${plain(told.prompt.host)}; ${this.inbox.rows.size} open`);
       this.notices.asked(told.prompt);
-      if (!this.question) this.welcome();
+      if (!this.question && !this.aside) this.welcome();
     }
     if (told.prompt.number === this.question?.number) this.question.refresh().catch(() => {});
   }
@@ -111,6 +112,7 @@ class Page {
 
   route() {
     const found = /^#\/q\/(\d+)$/.exec(location.hash);
+    if (location.hash === "#/missions") return this.missions();
     return found ? this.look(Number(found[1])) : this.home();
   }
 
@@ -140,6 +142,15 @@ class Page {
       el("dl", { class: "keys" }, HELP.map(([key, does]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, does)])), keysSwitch())));
   }
 
+  async missions() {
+    this.leave();
+    this.inbox.mark(null);
+    this.aside = new MissionsView(this.me, () => this.back());
+    replace(this.desk, this.inbox.view, this.aside.view);
+    this.desk.classList.add("shows-detail");
+    await this.aside.open().catch((refused) => replace(this.aside.list, el("p", { class: "box bad", role: "alert" }, plain(refused.message))));
+  }
+
   async look(number) {
     if (this.question?.number === number) {
       if (!this.desk.isConnected) replace(main, this.desk);
@@ -162,7 +173,9 @@ class Page {
 
   leave() {
     this.question?.close();
+    this.aside?.close();
     this.question = null;
+    this.aside = null;
   }
 
   choice(key) {

@@ -5,7 +5,7 @@ import { AnswerForm } from "./answer.js";
 import { left, leftMs, now, on, spoken } from "./clock.js";
 import { announce, el, plain, replace, shown } from "./dom.js";
 import { phaseWord, statusTag, whoMay } from "./inbox.js";
-import { moreActions } from "./actions.js";
+import { questionActions } from "./actions.js";
 import { planView } from "./plan.js";
 import { TerminalView } from "./terminal.js";
 import { auditList, steps } from "./timeline.js";
@@ -56,7 +56,7 @@ export class QuestionView {
     replace(this.parts.banner, this.banner(question));
     this.setForm(question, before);
     replace(this.parts.steps, steps(question, this.live));
-    if (!before || before.phase !== question.phase || before.held !== question.held) replace(this.parts.more, moreActions(question, (said) => this.set(said.prompt)));
+    if (!before || before.phase !== question.phase || before.held !== question.held) replace(this.parts.more, questionActions(question, (said) => this.set(said.prompt)));
     if (this.audit) this.drawAudit();
     if (before && before.phase === "open" && !isOpen) announce(this.closedWords(question));
     this.tick();
