@@ -11,9 +11,12 @@ from tests.page.browser import Browser, Reader, find_chromium, no_browser
 from tests.page.site import DaemonSite, opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A real one, or none of these tests."""
+    """A real one, or none of these tests.
+
+    For this module alone: Playwright leaves an asyncio loop running in the thread, which the tests of others cannot have there.
+    """
     if why := no_browser():
         pytest.skip(f"NOT TESTED HERE: {why}")
     from playwright.sync_api import sync_playwright
@@ -24,7 +27,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def whole_site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[DaemonSite]:
     """A daemon and a cockpit for all of them."""
     with opened(tmp_path_factory.mktemp("page"), str(node)) as site:
