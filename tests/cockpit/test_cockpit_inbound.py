@@ -151,6 +151,7 @@ def test_a_link_answers_for_who_is_signed_in(cockpit, executor, receiver):
     with cockpit.browser("bob") as browser:
         elsewhere = browser.post(path, data={"text.text": "y"}, headers={"Origin": "https://evil.example"})
         misfit = browser.post(path, data={"text.text": "far too long"})
+        endless = browser.post(path, data={"text.text": "y" * 70_000})  # never cut to what would fit
         good = browser.post(path, data={"text.text": "y"})
         again = browser.post(path, data={"text.text": "n"})
 
@@ -158,6 +159,8 @@ def test_a_link_answers_for_who_is_signed_in(cockpit, executor, receiver):
     assert 'value="y"' in refused.text  # what was typed is kept
     assert misfit.status_code == 422
     assert "/text" in misfit.text
+    assert endless.status_code == 400
+    assert "has 70000 characters" in endless.text
     assert good.status_code == 200
     assert again.status_code == 409
     assert executor.taken(prompt_id) == {"text": "y"}

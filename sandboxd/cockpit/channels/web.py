@@ -24,7 +24,7 @@ from sandboxd.cockpit.web.app import Route
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.cockpit.web.gate import Guest
 from sandboxd.cockpit.web.questions_api import told
-from sandboxd.errors import Refusal, TaskNotFound, Unauthenticated
+from sandboxd.errors import InvalidParams, Problem, Refusal, TaskNotFound, Unauthenticated
 from sandboxd.hitl.received import asks_secret
 from sandboxd.serving.peer import PEER
 
@@ -63,10 +63,11 @@ class LinkDoor:
         desk.pace.take("links")
         record, link = await self._record(text)
         form = await quart.request.form
-        filled = {name: value[:_FIELD_MAX_CHARS] for name, value in form.items() if isinstance(value, str)}
+        filled = {name: value for name, value in form.items() if isinstance(value, str)}
         try:
             guest = desk.gate.admit(PEER.get(), "POST", quart.request.headers, quart.request.cookies)
             desk.pace.take(guest.principal.name)
+            _check_lengths(filled)
             payload = payload_of(fields_of(record.envelope["response_schema"]), filled)
             heard = await desk.controller.answer(record, guest.principal, f"link:{link.channel}", payload)
             await told(desk, guest, heard)  # a refusal is raised
@@ -92,6 +93,16 @@ class LinkDoor:
         if link is None or found is None:
             raise TaskNotFound("cannot find the question: this link is none of ours, or its time is over")
         return found, link
+
+
+def _check_lengths(filled: Mapping[str, str]) -> None:
+    problems = [
+        Problem(name, f"has {len(value)} characters, at most {_FIELD_MAX_CHARS} are taken; the question is still open")
+        for name, value in filled.items()
+        if len(value) > _FIELD_MAX_CHARS
+    ]
+    if problems:
+        raise InvalidParams("cannot take this answer: it is too long", problems=problems)
 
 
 def _page(record: Record, body: Markup, *, status: int = 200) -> quart.Response:
