@@ -132,11 +132,13 @@ def test_a_link_shows_its_question_and_does_nothing(cockpit, executor, receiver)
     with cockpit.client() as anybody:
         shown = anybody.get(path)
         assert anybody.head(path).status_code in (200, 405)
+        sheets = [anybody.get(sheet).status_code for sheet in re.findall(r'href="(/static/[a-z.]+)"', shown.text)]
         forged = anybody.get(path[:-1] + ("A" if path[-1] != "A" else "B"))
 
     assert shown.status_code == 200
     assert "Deploy &lt;b&gt;now&lt;/b&gt;?" in shown.text
     assert "script" not in shown.text
+    assert sheets == [200, 200]
     assert "form-action 'self'" in shown.headers["content-security-policy"]
     assert forged.status_code == 404
     assert cockpit.prompt(prompt_id)["votes"] == []

@@ -28,11 +28,12 @@ from sandboxd.errors import InvalidParams, Problem, Refusal, TaskNotFound, Unaut
 from sandboxd.hitl.received import asks_secret
 from sandboxd.serving.peer import PEER
 
-_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+_POLICY: Final = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 _FIELD_MAX_CHARS: Final = 64 * 1024
 _PAGE: Final = Markup("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark"><title>{title}</title></head>
+<meta name="color-scheme" content="light dark"><title>{title}</title>
+<link rel="stylesheet" href="/static/base.css"><link rel="stylesheet" href="/static/link.css"></head>
 <body><main><h1>{title}</h1>{body}</main></body></html>
 """)
 
