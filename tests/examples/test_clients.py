@@ -152,6 +152,9 @@ def test_the_demo_lets_the_person_answer(demo_env: dict[str, str], answer: str, 
     while "your answer:" not in seen:
         seen += person.read()
     person.write(f"{answer}\n")
+    while "Enter ends it sooner." not in seen:  # the link to the cockpit, where nobody answers here
+        seen += person.read()
+    person.write("\n")
     try:
         while True:
             seen += person.read()
@@ -160,3 +163,5 @@ def test_the_demo_lets_the_person_answer(demo_env: dict[str, str], answer: str, 
 
     assert person.wait() == 0, seen
     assert end in seen
+    assert "/#/q/1" in seen
+    assert "Nobody answered" in seen
