@@ -12,7 +12,7 @@ from tests.page.site import DaemonSite, opened
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+def chromium(node: Path) -> Iterator[Browser]:
     """A real one, or none of these tests.
 
     For this module alone: Playwright leaves an asyncio loop running in the thread, which the tests of others cannot have there.
@@ -21,10 +21,13 @@ def chromium() -> Iterator[Browser]:
         pytest.skip(f"NOT TESTED HERE: {why}")
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium())
-        yield browser
-        browser.close()
+    with pytest.MonkeyPatch.context() as patch:
+        # The Node that is here anyway: Playwright's own is linked with a library (libatomic) that a bare machine lacks.
+        patch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=find_chromium())
+            yield browser
+            browser.close()
 
 
 @pytest.fixture(scope="module")
