@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -153,3 +154,15 @@ async def test_a_question_that_comes_while_its_mission_is_cancelled_is_cancelled
 
     assert executor.tasks[running.task_id or ""].cancel_reasons
     assert executor.taken(asks["prompt_id"]) is None
+
+
+async def test_an_id_that_begins_with_digits_is_found_by_its_beginning(tmp_path, monkeypatch):
+    with Executor() as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url)) as controller:
+            for mission_id in ("12345678-9abc-4def-8123-456789abcdef", "20000000-0000-4000-8000-000000000000"):
+                with monkeypatch.context() as patch:
+                    patch.setattr("sandboxd.cockpit.missions.desk.uuid.uuid4", lambda text=mission_id: uuid.UUID(text))
+                    await controller.missions.start(ORDER, ALICE, "cli")
+            numbers = [[kept.number for kept in await controller.missions.find(name)] for name in ("12345678", "1", "2", "3")]
+
+    assert numbers == [[1], [1], [2], []]
