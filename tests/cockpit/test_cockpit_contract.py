@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from sandboxd.approvals.record import Terms
-from sandboxd.cockpit.agent import HostAddress, open_agent
+from sandboxd.cockpit.agent import HostAddress, Transport, open_agent
 from sandboxd.cockpit.reading import Refused
 from tests.cockpit.bridge import answer, asked, cockpit, somebody, stands, until
 from tests.cockpit.test_cockpit_foreign import question
@@ -49,18 +49,18 @@ def executor() -> Iterator[Executor]:
 
 
 @pytest.fixture(params=["jsonrpc", "rest"])
-def transport(request: pytest.FixtureRequest) -> str:
+def transport(request: pytest.FixtureRequest) -> Transport:
     return request.param
 
 
 @pytest.fixture(params=["daemon", "foreign"])
-def asker(request: pytest.FixtureRequest, transport: str) -> Asker:
+def asker(request: pytest.FixtureRequest, transport: Transport) -> Asker:
     if request.param == "foreign":
         return of_executor(request.getfixturevalue("executor"), transport)
     return of_daemon(request.getfixturevalue("shared"), transport)
 
 
-def of_executor(executor: Executor, transport: str) -> Asker:
+def of_executor(executor: Executor, transport: Transport) -> Asker:
     envelope, task_id = question(), executor.begin()
     executor.ask(task_id, envelope)
     prompt_id, context_id = envelope["prompt_id"], executor.tasks[task_id].context_id
@@ -73,12 +73,12 @@ def of_executor(executor: Executor, transport: str) -> Asker:
     def took() -> str | None:
         return (executor.taken(prompt_id) or {}).get("text")
 
-    return Asker(HostAddress("lab", executor.url, transport), task_id, context_id, prompt_id, says_elsewhere, took)  # type: ignore[arg-type]  # one of the two
+    return Asker(HostAddress("lab", executor.url, transport), task_id, context_id, prompt_id, says_elsewhere, took)
 
 
-def of_daemon(daemon: Daemon, transport: str) -> Asker:
+def of_daemon(daemon: Daemon, transport: Transport) -> Asker:
     task = daemon.run([["ask", "Proceed? [y/N] "]])
-    address = HostAddress("lab", daemon.url, transport, daemon.token)  # type: ignore[arg-type]  # one of the two
+    address = HostAddress("lab", daemon.url, transport, daemon.token)
 
     def took() -> str | None:
         told = output_of(daemon.until(task["id"], "COMPLETED", timeout_s=60)).partition('answer: "')[2]

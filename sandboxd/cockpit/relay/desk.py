@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -240,7 +241,7 @@ class Relay:
         ends: list[datetime] = []
         untold = {record.number for record in await self.records.untold()}
         for task in await self.records.read(rows.going_on):
-            story, records = await self.records.read(lambda connection, task=task: _with_records(connection, task))  # type: ignore[misc]  # a default binds the loop's variable
+            story, records = await self.records.read(partial(_with_records, task=task))
             asks = await self._retire(story, records)
             if asks is None:
                 asks = await self._pass_on(story, [one for one in records if one.number not in untold])
