@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,19 +31,6 @@ KEY = b"0123456789abcdef0123456789abcdef"
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 ALICE = somebody("alice")
 QUICK = Terms(backoff=timedelta(milliseconds=20))
-
-
-@pytest.fixture
-def executor() -> Iterator[Executor]:
-    with Executor() as server:
-        yield server
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.close()
 
 
 def webhook(receiver: Receiver, name: str = "ops", **more) -> Webhook:

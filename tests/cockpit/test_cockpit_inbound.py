@@ -21,19 +21,6 @@ CHAT_KEY = "a-key-of-the-chats-channel-012345"
 
 
 @pytest.fixture
-def executor() -> Iterator[Executor]:
-    with Executor() as server:
-        yield server
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def cockpit(tmp_path: Path, executor: Executor, receiver: Receiver) -> Iterator[Cockpit]:
     hook = 'secret-file = "{key}"\nallow = ["127.0.0.0/8"]\nurl = "{url}"\n'
     more = f"""
