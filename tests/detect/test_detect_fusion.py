@@ -84,6 +84,7 @@ def test_the_line_above_is_asked_where_it_has_ended_and_somebody_waits() -> None
         "text\r\n\x1b[7m(END)\x1b[27m",
         "\x1b[10;20H< Yes > < No >",
         "Pick a number\r\n\r\n↑↓ navigate • ⏎ select",
+        "\x1b[H\x1b[2J\x1b[?2004h\x1b[1;24r\x1b[HEd 4.6\r\n\x1b[K\n\x1b[K\x1b[H\nNew File\x1b[K\r",
     ],
 )
 def test_a_menu_is_noticed_and_not_asked(screen: str) -> None:
