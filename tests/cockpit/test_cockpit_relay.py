@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.cockpit.caller import ASK, LINKS, RELAY, TRACE, WORDS, Caller, command, envelope_of, open_prompts, refused_with
 from tests.fakes.executor import Executor
 from tests.support.cockpit import WAIT_S, Cockpit
-from tests.support.daemon import ADAPTER, HITL, RUNNER, Daemon, wait_until
-
-
-@pytest.fixture
-def cockpit(tmp_path: Path, shared: Daemon) -> Iterator[Cockpit]:
-    made = Cockpit(tmp_path / "cockpit", {"here": (shared.url, shared.token)}, more=WORDS)
-    made.start()
-    yield made
-    made.end()
-
-
-@pytest.fixture(params=["rest", "jsonrpc"])
-def caller(request: pytest.FixtureRequest, cockpit: Cockpit) -> Iterator[Caller]:
-    with Caller(cockpit, rpc=request.param == "jsonrpc") as made:
-        yield made
+from tests.support.daemon import ADAPTER, HITL, RUNNER, wait_until
 
 
 def test_a_question_is_asked_in_other_words_and_its_answer_is_typed(cockpit, shared, caller):

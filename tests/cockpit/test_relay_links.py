@@ -4,29 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.cockpit.caller import ASK, LINKS, TRACE, WORDS, Caller, command, open_prompts
-from tests.support.cockpit import Cockpit
-from tests.support.daemon import Daemon
+from tests.cockpit.caller import ASK, LINKS, TRACE, command, open_prompts
 from tests.support.tokens import sandboxd
-
-
-@pytest.fixture
-def cockpit(tmp_path: Path, shared: Daemon) -> Iterator[Cockpit]:
-    made = Cockpit(tmp_path / "cockpit", {"here": (shared.url, shared.token)}, more=WORDS)
-    made.start()
-    yield made
-    made.end()
-
-
-@pytest.fixture(params=["rest", "jsonrpc"])
-def caller(request: pytest.FixtureRequest, cockpit: Cockpit) -> Iterator[Caller]:
-    with Caller(cockpit, rpc=request.param == "jsonrpc") as made:
-        yield made
 
 
 def test_push_notifications_are_refused_by_every_way_as_the_card_says(cockpit, shared, caller):
