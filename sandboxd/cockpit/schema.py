@@ -10,6 +10,7 @@ from typing import Final
 
 from sandboxd.cockpit.channels.tables import CHANNELS
 from sandboxd.cockpit.missions.tables import MISSIONS
+from sandboxd.cockpit.receipts.tables import RECEIPTS
 from sandboxd.cockpit.relay.tables import RELAY
 from sandboxd.db.schema import Schema
 
@@ -93,4 +94,4 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS, CHANNELS, RELAY))  # "CKPT"
+SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS, CHANNELS, RELAY, RECEIPTS))  # "CKPT"

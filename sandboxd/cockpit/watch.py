@@ -90,6 +90,7 @@ class _Watch:
         if (pushes := self._pushes) is not None:
             pushes.forget(self._agent.name, listed)
         await self._controller.missions.look_after(self._agent, listed)
+        await self._controller.receipts.look_after(self._agent, {seen.task_id: seen for seen in tasks})
         for record in await self._controller.records.unfinished():
             if record.place.host != self._agent.name or record.place.task_id in listed:
                 continue
