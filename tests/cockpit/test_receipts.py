@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,10 +17,15 @@ from sandboxd.cockpit.reading import Seen
 from sandboxd.cockpit.receipts import rows
 from sandboxd.cockpit.receipts.progress import progress_json, progress_of, progress_text
 from sandboxd.cockpit.receipts.receipt import Receipt, has_told_nothing_since, notice_in, outlived
-from sandboxd.cockpit.records import open_records
+from sandboxd.cockpit.record import Record
+from sandboxd.cockpit.records import Records, open_records
 from tests.cockpit.story import Clock, ask, prompt_id, vote
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def put(records: Records, record: Record, *receipts: Receipt) -> None:
+    await records.write(lambda connection, now: rows.put(connection, record, receipts, now))
 
 
 def seen(state: TaskState = TaskState.WORKING, text: str = "", **metadata: Any) -> Seen:
@@ -65,8 +71,7 @@ def test_the_same_question_again_is_not_said_to_be_another_one():
 async def test_a_receipt_that_comes_before_the_hosts_reply_counts_once_the_answer_is_accepted(tmp_path):
     async with open_records(tmp_path / "cockpit" / "cockpit.db", Clock()) as records:
         record = (await vote(records, await ask(records))).record
-        told = (Receipt("read"), Receipt("went-on", "the task is working"))
-        await records.write(lambda connection, now: rows.put(connection, record, told, now))
+        await put(records, record, Receipt("read"), Receipt("went-on", "the task is working"))
         early = await records.find(record.place.host, record.prompt_id)
         assert early is not None
         assert [step.state for step in progress_of(early)] == ["done", "now", "", ""]
@@ -95,7 +100,7 @@ async def test_no_more_is_said_than_is_known(tmp_path, receipts, states, words):
         await vote(records, await ask(records))
         (pending,) = await records.pending()
         heard = await records.hear(pending.record, Taken(pending.record.approval.verdicts[0].message_id), done=pending.rev)
-        await records.write(lambda connection, now: rows.put(connection, heard.record, receipts, now))
+        await put(records, heard.record, *receipts)
         record = await records.find(heard.record.place.host, heard.record.prompt_id)
 
     assert record is not None
@@ -108,10 +113,9 @@ async def test_a_receipt_is_put_down_once_and_never_changed(tmp_path):
     async with open_records(path, Clock()) as records:
         record = (await vote(records, await ask(records))).record
         for how in ("first", "again"):
-            told = (Receipt("read", how),)
-            await records.write(lambda connection, now, told=told: rows.put(connection, record, told, now))
+            await put(records, record, Receipt("read", how))
         entries = [one for one in await records.audit_last(50) if '"receipt"' in one.body]
         assert len(entries) == 1
-    with pytest.raises(sqlite3.IntegrityError, match="never changed"):
-        sqlite3.connect(path).execute("UPDATE receipts SET how = 'else'")
+    with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError, match="never changed"):
+        other.execute("UPDATE receipts SET how = 'else'")
     assert record.prompt_id == prompt_id()
