@@ -146,6 +146,11 @@ def _make_converter() -> Converter:
     converter.register_structure_hook_func(_is_mapping, _exactly(dict))
     converter.register_structure_hook_factory(_is_tuple, lambda kind: _tuple_hook(converter, kind))
 
+    write_part = make_dict_unstructure_fn(Part, converter)
+    read_part = make_dict_structure_fn(Part, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False)
+    converter.register_unstructure_hook(Part, lambda part: _bytes_as_text(write_part(part)))
+    converter.register_structure_hook(Part, lambda value, kind: _text_as_bytes(read_part(value, kind)))
+
     without = override(omit=True)
     write_view = make_dict_unstructure_fn(TaskView, converter, earlier=without)
     read_view = make_dict_structure_fn(
@@ -153,11 +158,6 @@ def _make_converter() -> Converter:
     )
     converter.register_unstructure_hook(TaskView, write_view)
     converter.register_structure_hook(TaskView, read_view)
-
-    write_part = make_dict_unstructure_fn(Part, converter)
-    read_part = make_dict_structure_fn(Part, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False)
-    converter.register_unstructure_hook(Part, lambda part: _bytes_as_text(write_part(part)))
-    converter.register_structure_hook(Part, lambda value, kind: _text_as_bytes(read_part(value, kind)))
     return converter
 
 
