@@ -8,7 +8,7 @@ the sequence number it builds on, and `Conflict` says that somebody else wrote.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
@@ -176,7 +176,11 @@ class DeadPush:
 
 @attrs.frozen
 class TaskQuery:
-    """Which tasks a list shows: newest status first, ties by id. `after`: the last row of the page before."""
+    """Which tasks a list shows: newest status first, ties by id.
+
+    `after`: the last row of the page before. `history_length`: so many of the latest messages a task are read (None: all): a
+    long conversation is most of what a page takes.
+    """
 
     instance: str
     context_id: str | None = None
@@ -185,6 +189,15 @@ class TaskQuery:
     since: datetime | None = None
     limit: int = 50
     after: tuple[datetime, str] | None = None
+    history_length: int | None = None
+
+
+@attrs.frozen
+class Standing:
+    """What stands now: live tasks by state, and open prompts."""
+
+    tasks: Mapping[TaskState, int]
+    prompts: int
 
 
 @attrs.frozen
@@ -232,6 +245,9 @@ class Store(Protocol):
 
     async def unfinished(self) -> Sequence[TaskView]:
         """Every task that is not in a terminal state: what recovery has to resolve at start."""
+
+    async def standing(self) -> Standing:
+        """How many tasks live, and how many prompts are open: counted, whatever the tasks hold."""
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` tasks that ended before then, with their events and bytes; how many went."""

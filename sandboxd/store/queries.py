@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from sandboxd.store.base import PromptRecord, StoredEvent, TaskQuery, TaskRows
+from sandboxd.a2a.model import TaskState
+from sandboxd.store.base import PromptRecord, Standing, StoredEvent, TaskQuery, TaskRows
 from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_message, decode_view
 from sandboxd.store.times import from_us, key, to_us
 from sandboxd.tasks.events import Event, Wrote
@@ -32,6 +33,7 @@ SELECT seq, kind, body FROM events WHERE task = ? AND seq <= ? AND (
 ) ORDER BY seq
 """
 _VIEWS: Final = "SELECT number, id, seq, artifacts, body FROM tasks JOIN views ON task = number"
+_LATEST: Final = "SELECT body FROM history WHERE task = ? ORDER BY number DESC LIMIT ?"
 _COUNT: Final = "SELECT count(*) FROM tasks WHERE "
 _TOTAL: Final = "SELECT coalesce(sum(tasks), 0) FROM totals WHERE "
 _ENDED_WITH_EVENTS: Final = (
@@ -121,7 +123,8 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
         f"{_VIEWS} WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",
         (*filters, query.limit + 1),
     ).fetchall()
-    return TaskRows(tuple(_view(connection, row) for row in rows[: query.limit]), total, len(rows) > query.limit)
+    views = tuple(_view(connection, row, history_length=query.history_length) for row in rows[: query.limit])
+    return TaskRows(views, total, len(rows) > query.limit)
 
 
 def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | None:
@@ -152,6 +155,13 @@ def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
     return tuple(_view(connection, row) for row in rows)
 
 
+def standing(connection: sqlite3.Connection) -> Standing:
+    """How many tasks live, by state, and how many prompts are open."""
+    states = connection.execute("SELECT state, count(*) FROM tasks WHERE is_terminal = 0 GROUP BY state").fetchall()
+    (prompts,) = connection.execute("SELECT count(*) FROM prompts WHERE state = 'open'").fetchone()
+    return Standing({TaskState(state): count for state, count in states}, prompts)
+
+
 def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[str, ...]:
     """Ids of the tasks that ended before then, the oldest first."""
     rows = connection.execute(
@@ -179,12 +189,15 @@ def _number(connection: sqlite3.Connection, task_id: str) -> int | None:
     return row[0] if row else None
 
 
-def _view(connection: sqlite3.Connection, row: tuple[int, str, int, str, str]) -> TaskView:
+def _view(
+    connection: sqlite3.Connection, row: tuple[int, str, int, str, str], *, history_length: int | None = None
+) -> TaskView:
     number, task_id, seq, artifacts, text = row
-    said = connection.execute("SELECT body FROM history WHERE task = ? ORDER BY number", (number,)).fetchall()
+    most = _BEYOND if history_length is None else history_length
+    said = connection.execute(_LATEST, (number, most)).fetchall()
     try:
         view = decode_view(text)
-        history = tuple(decode_message(body) for (body,) in said) or view.history
+        history = tuple(decode_message(body) for (body,) in reversed(said)) or view.history
         return attrs.evolve(view, seq=seq, artifacts=decode_artifacts(artifacts), history=history)
     except Undecodable as error:
         raise Undecodable(f"task `{task_id}`: {error}") from error

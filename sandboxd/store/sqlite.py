@@ -26,6 +26,7 @@ from sandboxd.store.base import (
     PushEntry,
     SendKey,
     SendRecord,
+    Standing,
     StoredEvent,
     StoreUnavailable,
     TaskQuery,
@@ -88,6 +89,10 @@ class SqliteStore:
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
         return await self._read(queries.unfinished)
+
+    async def standing(self) -> Standing:
+        """As `Store.standing`."""
+        return await self._read(queries.standing)
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """As `Store.prune`: one piece of work a task, so that nobody waits long behind it."""
