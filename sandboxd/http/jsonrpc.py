@@ -18,9 +18,10 @@ from sandboxd.errors import MethodNotFound, Refusal, VersionNotSupported
 from sandboxd.http.answers import JSON, answer, as_refusal, refusal_answer
 from sandboxd.http.calls import METHODS_03, METHODS_10, STREAMS, Call, Operation
 from sandboxd.http.doors import Doors, current_speech, read_json
-from sandboxd.http.sse import frame, last_event_id
+from sandboxd.http.sse import last_event_id
 from sandboxd.operations.host import Caller
 from sandboxd.operations.stream import Stream
+from sandboxd.serving.streaming import event
 
 _METHODS: Final = {"1.0": METHODS_10, "0.3": METHODS_03}
 
@@ -44,7 +45,7 @@ async def call(doors: Doors, caller: Caller, instance: str) -> quart.Response:
             speech = attrs.evolve(speech, version="1.0")
         if speech.version == "0.3" and is_stream:
             told = failure(id_of(body), refusal, version="0.3")
-            return quart.Response(frame(told), 200, content_type="text/event-stream")
+            return quart.Response(event(told), 200, content_type="text/event-stream")
         return refusal_answer(refusal, speech, quart.request.path, call_id=id_of(body), status=status)
     if is_stream:
         return _follow(doors, found, parsed.id)

@@ -1,8 +1,8 @@
 """How does news flow to a client that listens, at the client's own pace?
 
 Server-sent events. The source runs in a task of its own and hands over one frame at a time, so a slow reader holds up nobody
-but its own stream. A comment goes out after every `ping_s` of silence; the stream ends with its source, when the doors close,
-and when the reader would no longer be let in.
+but its own stream, and a client that hangs up ends only its own. A comment goes out after every `ping_s` of silence; the stream
+ends with its source, when the doors close, and when the reader would no longer be let in.
 """
 
 from __future__ import annotations
@@ -31,10 +31,15 @@ def event(value: Any, *, number: int | None = None, name: str | None = None) -> 
 
 
 def stream_answer(
-    source: Source, *, closing: trio.Event, ping_s: float, is_still_in: Callable[[], bool] = lambda: True
+    source: Source,
+    *,
+    closing: trio.Event,
+    ping_s: float,
+    is_still_in: Callable[[], bool] = lambda: True,
+    on_taken: Callable[[], None] = lambda: None,
 ) -> quart.Response:
-    """The answer that streams what `source` tells."""
-    made = quart.Response(_Body(source, closing, ping_s, is_still_in), 200, content_type="text/event-stream")
+    """The answer that streams what `source` tells; `on_taken` is called whenever the reader has taken a frame, or a comment."""
+    made = quart.Response(_Body(source, closing, ping_s, is_still_in, on_taken), 200, content_type="text/event-stream")
     made.headers["Cache-Control"] = "no-store"
     made.headers["X-Accel-Buffering"] = "no"  # nginx would hold frames back
     made.timeout = None  # Quart cuts every answer after 60 s otherwise
@@ -42,16 +47,26 @@ def stream_answer(
 
 
 class _Body(ResponseBody):
-    def __init__(self, source: Source, closing: trio.Event, ping_s: float, is_still_in: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        closing: trio.Event,
+        ping_s: float,
+        is_still_in: Callable[[], bool],
+        on_taken: Callable[[], None],
+    ) -> None:
         self._source = source
         self._closing = closing
         self._ping_s = ping_s
         self._is_still_in = is_still_in
+        self._on_taken = on_taken
+        self._is_new = True
         self._stack = AsyncExitStack()
         self._put, self._frames = trio.open_memory_channel[bytes](0)
 
     async def __aenter__(self) -> AsyncIterator[bytes]:
-        nursery = await self._stack.enter_async_context(trio.open_nursery())  # the source
+        # The source runs in a task of its own: a wait that a comment interrupts would end an iterator that it reads.
+        nursery = await self._stack.enter_async_context(trio.open_nursery())
         self._stack.callback(nursery.cancel_scope.cancel)
         nursery.start_soon(self._run)
         return self
@@ -65,6 +80,9 @@ class _Body(ResponseBody):
         return self
 
     async def __anext__(self) -> bytes:
+        if not self._is_new:
+            self._on_taken()
+        self._is_new = False
         if not self._is_still_in():
             raise StopAsyncIteration
         piece = COMMENT

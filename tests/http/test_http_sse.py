@@ -15,8 +15,9 @@ from quart_trio import QuartTrio
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.errors import InvalidParams
-from sandboxd.http.sse import COMMENT, event_stream, frame, last_event_id
+from sandboxd.http.sse import event_stream, last_event_id
 from sandboxd.operations.stream import StreamEvent
+from sandboxd.serving.streaming import COMMENT, event
 from sandboxd.store.base import StoreUnavailable
 from tests.http.test_http_rest import COMMAND
 from tests.http.tiny_host import message, rpc, tiny_host
@@ -83,7 +84,7 @@ async def test_a_stream_tells_the_task_and_then_every_event(tmp_path):
             rest = await stream.rest()
 
     assert stream.answer.headers["content-type"].startswith("text/event-stream")
-    assert stream.answer.headers["cache-control"] == "no-cache"
+    assert stream.answer.headers["cache-control"] == "no-store"
     assert stream.answer.headers["x-accel-buffering"] == "no"
     assert kinds([first, *rest]) == [(2, "task"), (3, "artifactUpdate"), (4, "statusUpdate")]
 
@@ -314,7 +315,7 @@ async def test_a_last_event_id_by_json_rpc(tmp_path):
 
 
 def test_a_frame_is_three_lines():
-    assert frame({"a": "b\n\u2028c"}, seq=3) == b'id: 3\ndata: {"a":"b\\n\\u2028c"}\n\n'
+    assert event({"a": "b\n\u2028c"}, number=3) == b'id: 3\ndata: {"a":"b\\n\\u2028c"}\n\n'
     assert COMMENT.startswith(b":")
     assert COMMENT.endswith(b"\n\n")
 

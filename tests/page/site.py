@@ -65,7 +65,12 @@ class Site:
             assert self.process.poll() is None, (self.folder / "log").read_text()
             return port_file.read_text().strip() if port_file.exists() else None
 
-        self.port = int(wait_until(up, timeout_s=WAIT_S * 2, what="the cockpit's port"))
+        try:
+            self.port = int(wait_until(up, timeout_s=WAIT_S * 2, what="the cockpit's port"))
+        except AssertionError:
+            self.process.kill()  # whoever wanted it started has nothing to end
+            self.process.wait()
+            raise
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:

@@ -190,7 +190,7 @@ def test_many_runs_that_end_together_are_ended_by_few_looks_at_all_processes(has
     assert found["replies"] == [[]] * 40
     assert found["here"] == []
     assert is_removed
-    assert found["looks"] <= (0 if has_cgroup else 10)
+    assert found["looks"] <= 10  # with a cgroup none, unless the machine is so busy that a kill takes long
 
 
 async def test_many_runs_that_are_asked_to_end_at_once_all_end(shop: Workshop, ending_spawner: Spawner):

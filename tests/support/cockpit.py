@@ -68,7 +68,12 @@ class Cockpit:
         argv = [sys.executable, "-m", "sandboxd", "cockpit", "--config", str(self.config)]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        self.url = f"http://127.0.0.1:{wait_until(self._port, timeout_s=WAIT_S, what='the port of the cockpit')}"
+        try:
+            port = wait_until(self._port, timeout_s=WAIT_S, what="the port of the cockpit")
+        except AssertionError as error:
+            self.kill()  # whoever wanted it started has nothing to end
+            raise AssertionError(f"{error}\n{self.log()}") from None
+        self.url = f"http://127.0.0.1:{port}"
 
     def _port(self) -> str | None:
         assert self.process is not None

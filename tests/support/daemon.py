@@ -116,14 +116,17 @@ level = "{isolation}"
         """Until its doors are open."""
         try:
             port = wait_until(self._port, timeout_s=60, what="the daemon's port")
-        except AssertionError:
-            raise AssertionError((self.folder / "log").read_text()) from None
+        except AssertionError as error:
+            assert self.process is not None
+            self.process.kill()  # whoever wanted it started has nothing to end
+            self.process.wait()
+            raise AssertionError(f"{error}\n{(self.folder / 'log').read_text()}") from None
         self.url = f"http://127.0.0.1:{port}"
 
     def _port(self) -> str | None:
         assert self.process is not None
         if self.process.poll() is not None:
-            raise AssertionError(f"the daemon ended: {(self.folder / 'log').read_text()}")
+            raise AssertionError("the daemon ended")
         try:
             return (self.folder / "state" / "tcp-port").read_text().strip() or None
         except FileNotFoundError:
