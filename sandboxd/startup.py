@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import signal
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -22,6 +21,7 @@ from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.errors import LoadError, Problem
 from sandboxd.runner import birth, linux
 from sandboxd.service import delegation
+from sandboxd.service.hangups import open_hangups
 from sandboxd.service.manager import BadHandover, Manager, take
 
 EXIT_OK: Final = 0
@@ -55,20 +55,11 @@ def main(config_path: Path | None = None) -> int:
 
 async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:
     with ExitStack() as stack:
-        hangups = _hangups(stack)  # a SIGHUP that comes while it starts must not end it
+        hangups = open_hangups(stack)  # a SIGHUP that comes while it starts must not end it
         async with birth.newborn() as newborn:
             from sandboxd import daemon  # noqa: PLC0415 - it takes long, and the spawner comes up meanwhile
 
             await daemon.run(written, manager, cgroup, hangups, newborn)
-
-
-def _hangups(stack: ExitStack) -> AsyncIterator[int] | None:
-    """SIGHUP, from now on; None where it will mean that the terminal is gone, which ends what was started from it."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
-    return None
 
 
 def _refuse_root(config: Config) -> None:
