@@ -79,7 +79,8 @@ def listed(client: CockpitClient, console: Console, now: datetime, *, as_json: b
     else:
         console.table(("prompt", "task", "left", "asked", "choices", "question"), rows)
     for sighting in found["sightings"]:
-        console.talk(f"Cannot be answered here: {sighting['host']}, task {sighting['task_id'][:8]}: {sighting['why']}")
+        task = f"task {sighting['task_id'][:8]}" if sighting["task_id"] else "a task whose id cannot be read"
+        console.talk(f"Cannot be answered here: {sighting['host']}, {task}: {sighting['why']}")
     if found["has_more"]:
         console.talk("There are more: these are the newest ones.")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import Decided
 from sandboxd.approvals.record import Approval
-from sandboxd.cockpit.audit import Links
 from sandboxd.cockpit.codec import Wire
 from sandboxd.cockpit.receipts.receipt import Receipt
 from sandboxd.errors import Problem

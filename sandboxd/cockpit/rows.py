@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import (
     Alert,
     Contested,
@@ -31,7 +32,7 @@ from sandboxd.approvals.record import Approval
 from sandboxd.approvals.routing import Principal
 from sandboxd.approvals.timing import next_wake
 from sandboxd.cockpit import audit
-from sandboxd.cockpit.audit import Entry, Links
+from sandboxd.cockpit.audit import Entry
 from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, from_us, to_us
 from sandboxd.cockpit.receipts.receipt import Receipt, What
 from sandboxd.cockpit.record import News, Pending, Place, Record, Sighting
@@ -186,7 +187,17 @@ def drop_wires(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM wires")
 
 
-def sight(connection: sqlite3.Connection, place: Place, *, kind: str, digest: str, text: str, why: str, now: datetime) -> None:
+def sight(
+    connection: sqlite3.Connection,
+    place: Place,
+    *,
+    kind: str,
+    digest: str,
+    text: str,
+    why: str,
+    links: Links,
+    now: datetime,
+) -> None:
     """A task that asks what cannot be asked here."""
     added = connection.execute(
         "INSERT INTO sightings (host, task_id, digest, kind, at_us, text, why) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -194,9 +205,7 @@ def sight(connection: sqlite3.Connection, place: Place, *, kind: str, digest: st
         (place.host, place.task_id, digest, kind, to_us(now), text, why),
     ).rowcount
     if added:
-        seen = Entry(
-            now, place.host, None, place.task_id, place.context_id, "seen", kind, why=why, links=Links(sandbox=place.host)
-        )
+        seen = Entry(now, place.host, None, place.task_id, place.context_id, "seen", kind, why=why, links=links)
         audit.append(connection, seen)
 
 
@@ -206,29 +215,32 @@ def note(
     *,
     event: str,
     outcome: str,
-    principal: Principal,
+    principal: Principal | None,
     channel: str,
     now: datetime,
+    why: str = "",
 ) -> None:
-    """What somebody did about a question that changes nothing of it."""
-    place, took = record.place, now - record.approval.received_at
+    """What somebody did about a question, or was told of it, that changes nothing of it."""
+    place = record.place
     entry = Entry(
-        *(now, place.host, record.prompt_id, place.task_id, place.context_id, event, outcome, principal.name, channel),
+        *(now, place.host, record.prompt_id, place.task_id, place.context_id, event, outcome),
+        principal=principal.name if principal else None,
+        channel=channel,
+        why=why,
         rev=record.approval.rev,
-        took_ms=int(took.total_seconds() * 1000),
+        took_ms=audit.ms_between(record.approval.received_at, now),
         links=record.links,
     )
     audit.append(connection, entry)
 
 
-def pass_by(connection: sqlite3.Connection, place: Place, digest: str, now: datetime) -> None:
+def pass_by(connection: sqlite3.Connection, place: Place, digest: str, links: Links, now: datetime) -> None:
     """The task no longer asks what was sighted, but for what has that digest."""
     gone = connection.execute(
         "UPDATE sightings SET gone_at_us = ? WHERE host = ? AND task_id = ? AND digest <> ? AND gone_at_us IS NULL",
         (to_us(now), place.host, place.task_id, digest),
     ).rowcount
     if gone:
-        links = Links(sandbox=place.host)
         audit.append(connection, Entry(now, place.host, None, place.task_id, place.context_id, "seen", "gone", links=links))
 
 
@@ -290,7 +302,7 @@ def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
         channel=channel,
         why=mark.why,
         rev=approval.rev,
-        took_ms=None if isinstance(event, Received) else int((now - approval.received_at).total_seconds() * 1000),
+        took_ms=None if isinstance(event, Received) else audit.ms_between(approval.received_at, now),
         note=getattr(event, "note", ""),
         payload_class=approval.terms.payload_class if isinstance(event, Voted) else None,
         payload=payload,

@@ -46,7 +46,7 @@ class Receipts:
             self._heard.pop(key, None)
 
     async def look_after(self, agent: Agent, listed: Mapping[str, Seen]) -> None:
-        """Answers of which more may become known; `listed`: the host's tasks that go on. `Unreachable`, `Unreadable`."""
+        """Answers of which more may become known; `listed`: the host's tasks that go on. `Unreachable`."""
         for record in await self._records.read(lambda connection: rows.awaited(connection, agent.name, AT_ONCE)):
             task_id = record.place.task_id
             try:
@@ -54,6 +54,8 @@ class Receipts:
             except Refused as refused:
                 if refused.is_unknown_task:
                     await self._put(record, (UNKNOWN_TASK,))
+                continue
+            except Unreadable:  # one task's nonsense keeps nothing from the others
                 continue
             if receipts := await self._found_out(agent, record, seen):
                 await self._put(record, receipts)
