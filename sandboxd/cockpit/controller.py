@@ -31,6 +31,7 @@ from sandboxd.cockpit.missions.desk import Missions
 from sandboxd.cockpit.missions.mission import TRIES_MAX, Mission
 from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unread, Unreadable
+from sandboxd.cockpit.receipts.desk import Receipts
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
 from sandboxd.cockpit.redact import redacted
@@ -85,6 +86,7 @@ class Controller:
     ) -> None:
         self.pushes = pushes
         self.records = records
+        self.receipts = Receipts(records)
         self.missions = Missions(records, agents, clock, tries_max=mission_tries, has_begun=self._look_now)
         self._agents = agents
         self._judge = judge
@@ -204,6 +206,7 @@ class Controller:
             others = [one for one in await self.records.of_task(agent.name, seen.task_id) if one.prompt_id != asked]
             if any(one.approval.phase != "delivering" for one in others):
                 await self._look_anew(agent, place, others)
+        await self.receipts.saw(agent.name, seen)
         await self.missions.saw(agent.name, seen)
         if seen.state.is_terminal:
             self._looks.pop(place, None)

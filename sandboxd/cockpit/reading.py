@@ -118,7 +118,7 @@ class Seen:
 
     `message`: what stands in its status. `said`: ids of its client's messages, each with the prompt that it answers.
     `keeps_answers`: it is a sandboxd's, whose history has every answer that was accepted. `links`: what it says that it belongs
-    to, where it says so.
+    to, where it says so. `timestamp`: since when it stands so, in the host's words.
     """
 
     task_id: str
@@ -128,6 +128,7 @@ class Seen:
     said: tuple[tuple[str, str | None], ...] = ()
     keeps_answers: bool = False
     links: Links = NO_LINKS
+    timestamp: str = ""
 
     @property
     def text(self) -> str:
@@ -195,6 +196,7 @@ def read_task(value: Any) -> Seen | None:
     if state is None:
         raise Unreadable("it has no task state of A2A 1.0")
     message, history, metadata = status.get("message"), value.get("history"), value.get("metadata")
+    timestamp = status.get("timestamp")
     return Seen(
         task_id,
         context_id,
@@ -203,6 +205,7 @@ def read_task(value: Any) -> Seen | None:
         tuple(_said(history)) if isinstance(history, list) else (),
         isinstance(history, list) and isinstance(metadata, Mapping) and RUN_FACTS in metadata,
         read_links(value),
+        timestamp if isinstance(timestamp, str) else "",
     )
 
 

@@ -33,10 +33,14 @@ from sandboxd.approvals.routing import Principal
 from sandboxd.approvals.timing import next_wake
 from sandboxd.cockpit import audit
 from sandboxd.cockpit.audit import Entry
-from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, to_us
+from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, from_us, to_us
+from sandboxd.cockpit.receipts.receipt import Receipt, What
 from sandboxd.cockpit.record import News, Pending, Place, Record, Sighting
 
-_RECORDS: Final = "SELECT number, host, task_id, context_id, envelope, links, body FROM prompts "
+_RECEIPTS: Final = (
+    "(SELECT json_group_array(json_array(what, how, said_at_us, at_us)) FROM receipts WHERE prompt = prompts.number)"
+)
+_RECORDS: Final = f"SELECT number, host, task_id, context_id, envelope, links, body, {_RECEIPTS} FROM prompts "  # noqa: S608 - ours
 _UNSAID: Final = ("nothing", "repeated")  # nobody did anything, and nothing came of it
 _SAYS_SOMETHING: Final = ("counted", "decided")
 
@@ -125,6 +129,8 @@ def keep(
             ),
         )
     tell(connection, after, event, decided, now=now, done=done, lasted_ms=lasted_ms)
+    if after.approval.status == "responded" and record.approval.phase != "closed" and not record.receipts:
+        connection.execute("INSERT INTO receipts_awaited (prompt) VALUES (?)", (record.number,))
     return after
 
 
@@ -162,7 +168,7 @@ def tell_people(connection: sqlite3.Connection, number: int, now: datetime) -> N
     told = connection.execute("UPDATE prompts SET is_told = 1 WHERE number = ? AND phase = 'open' AND is_told = 0", (number,))
     if told.rowcount:
         record = by_number(connection, number)
-        _insert_news(connection, record, now, "asked", "", "")
+        add_news(connection, record, now, "asked")
         place, prompt_id = record.place, record.prompt_id
         told_entry = Entry(now, place.host, prompt_id, place.task_id, place.context_id, "told", "asked", links=record.links)
         audit.append(connection, told_entry)
@@ -256,21 +262,22 @@ def _set_wire(connection: sqlite3.Connection, record: Record, wire: Wire) -> Non
 
 
 def _add_news(connection: sqlite3.Connection, record: Record, effect: Effect, now: datetime) -> None:
-    news: tuple[str, str, str]
     match effect:
         case Tell(what=what, route=route):
-            news = (what, route, "")
+            add_news(connection, record, now, what, route=route)
         case Alert(why=why):
-            news = ("alert", "", why)
+            add_news(connection, record, now, "alert", why=why)
         case _:  # calls went the other way; `Ask` becomes news when no rule answers (`tell_people`)
             return
-    _insert_news(connection, record, now, *news)
 
 
-def _insert_news(connection: sqlite3.Connection, record: Record, now: datetime, *news: str) -> None:
+def add_news(
+    connection: sqlite3.Connection, record: Record, now: datetime, what: str, *, route: str = "", why: str = ""
+) -> None:
+    """A piece of news of that question, for the channels."""
     connection.execute(
         "INSERT INTO news (prompt, rev, at_us, what, route, why) VALUES (?, ?, ?, ?, ?, ?)",
-        (record.number, record.approval.rev, to_us(now), *news),
+        (record.number, record.approval.rev, to_us(now), what, route, why),
     )
 
 
@@ -326,5 +333,11 @@ def select(connection: sqlite3.Connection, which: str, *values: str | int | None
 
 
 def _record(row: Sequence[Any]) -> Record:  # the table is STRICT, so each column has its type
-    number, host, task_id, context_id, envelope, links, body = row
-    return Record(number, Place(host, task_id, context_id), json.loads(envelope), Links(**json.loads(links)), decode(body))
+    number, host, task_id, context_id, envelope, links, body, receipts = row
+    known = tuple(_receipt(*one) for one in json.loads(receipts))
+    place = Place(host, task_id, context_id)
+    return Record(number, place, json.loads(envelope), Links(**json.loads(links)), decode(body), known)
+
+
+def _receipt(what: What, how: str, said_at_us: int | None, at_us: int) -> Receipt:
+    return Receipt(what, how, None if said_at_us is None else from_us(said_at_us), from_us(at_us))

@@ -89,16 +89,18 @@ class _Watch:
             if follows and seen.task_id not in self._followed and len(self._followed) < FOLLOWED_MAX:
                 self._followed.add(seen.task_id)
                 nursery.start_soon(self._follow, seen.task_id, seen.state)
-        await self._look_after({seen.task_id for seen in listed.tasks}, {one.task_id for one in listed.unread})
+        await self._look_after(listed.tasks, {one.task_id for one in listed.unread})
 
-    async def _look_after(self, listed: set[str], unread: set[str]) -> None:
+    async def _look_after(self, tasks: Sequence[Seen], unread: set[str]) -> None:
         """What is on record of tasks that are not among those that go on; each is looked at by itself."""
+        listed = {seen.task_id for seen in tasks}
         if (pushes := self._pushes) is not None:
             pushes.forget(self._agent.name, listed)
         for kept in (self._spoiled, self._closes_when_asking):
             for task_id in [one for one in kept if one not in listed]:
                 kept.pop(task_id)
         await self._controller.missions.look_after(self._agent, listed | unread)
+        await self._controller.receipts.look_after(self._agent, {seen.task_id: seen for seen in tasks})
         records = [one for one in await self._controller.records.unfinished() if one.place.host == self._agent.name]
         sighted = self._controller.sightings.of_host(self._agent.name)
         known = {record.place.task_id for record in records} | set(sighted)

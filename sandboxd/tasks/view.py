@@ -144,17 +144,13 @@ def _with_output(artifacts: tuple[ArtifactView, ...], event: Wrote) -> tuple[Art
     if event.first:
         return (*artifacts, ArtifactView(event.artifact_id, size, event.last, event.cut, event.offset))
     return tuple(
-        artifact
-        if artifact.artifact_id != event.artifact_id
-        else attrs.evolve(
-            artifact,
-            size=size,
-            is_complete=event.last,
-            cut=artifact.cut + event.cut,
-            head=event.offset if event.cut else artifact.head,
-        )
-        for artifact in artifacts
+        _grown(artifact, size, event) if artifact.artifact_id == event.artifact_id else artifact for artifact in artifacts
     )
+
+
+def _grown(artifact: ArtifactView, size: int, event: Wrote) -> ArtifactView:
+    head = event.offset if event.cut else artifact.head
+    return ArtifactView(artifact.artifact_id, size, event.last, artifact.cut + event.cut, head)
 
 
 def _asked_message(view: TaskView, event: Asked) -> Message:
