@@ -1,7 +1,9 @@
 """What becomes of each member of a group commit?
 
-All members share one BEGIN … COMMIT and so one flush of the disk. Each runs under its own savepoint: a member that raises is
-undone alone. Once the transaction itself is lost (disk full, I/O error) nothing of it was kept, and every member hears so.
+All members share one BEGIN … COMMIT and so one flush of the disk. A member that raises is undone alone: then the transaction is
+begun anew, with a savepoint for each. Hardly a group has such a member, and two savepoint statements for each cost as much as
+an insert. So a work can be run twice, and may change nothing but the file. Once the transaction itself is lost (disk full, I/O
+error) nothing of it was kept, and every member hears so.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def commit_together(connection: sqlite3.Connection, works: Sequence[Work]) -> li
     """Run the works in order and commit them at once; one outcome each. Raises nothing."""
     try:
         connection.execute("BEGIN IMMEDIATE")
-        outcomes = [_run(connection, work) for work in works]
+        outcomes = _run_all(connection, works)
         connection.execute("COMMIT")
     except Exception as error:  # whatever it was, no member may be told that it is kept
         _roll_back(connection)
@@ -46,12 +48,29 @@ def commit_together(connection: sqlite3.Connection, works: Sequence[Work]) -> li
     return outcomes
 
 
+def _run_all(connection: sqlite3.Connection, works: Sequence[Work]) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    try:
+        for work in works:
+            outcomes.append(Done(work(connection)))
+            if not connection.in_transaction:  # what follows would be committed each by itself
+                raise sqlite3.OperationalError("the transaction was lost")
+    except Exception:
+        if not connection.in_transaction:  # SQLite rolls all of it back after SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM
+            raise
+    else:
+        return outcomes
+    connection.execute("ROLLBACK")
+    connection.execute("BEGIN IMMEDIATE")
+    return [_run(connection, work) for work in works]
+
+
 def _run(connection: sqlite3.Connection, work: Work) -> Outcome:
     connection.execute("SAVEPOINT member")
     try:
         value = work(connection)
     except Exception as error:
-        if not connection.in_transaction:  # SQLite rolls all of it back after SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM
+        if not connection.in_transaction:  # as above
             raise
         connection.execute("ROLLBACK TO member")
         connection.execute("RELEASE member")

@@ -14,18 +14,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandboxd import logs
+from sandboxd.a2a.model import Message
+from sandboxd.chain import Kept
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import Database, Found, open_database
 from sandboxd.store import audit, changes, pushes, queries, retention, sends
 from sandboxd.store.base import (
     AuditEntry,
-    AuditRecord,
+    AuditPage,
     DeadPush,
     Entry,
     PromptRecord,
     PushEntry,
     SendKey,
     SendRecord,
+    Standing,
     StoredEvent,
     StoreUnavailable,
     TaskQuery,
@@ -85,6 +88,14 @@ class SqliteStore:
         """As `Store.prompt`."""
         return await self._read(lambda connection: queries.prompt(connection, prompt_id))
 
+    async def history(self, task_id: str, count: int) -> Sequence[Message]:
+        """As `Store.history`."""
+        return await self._read(lambda connection: queries.history(connection, task_id, count))
+
+    async def standing(self) -> Standing:
+        """As `Store.standing`."""
+        return await self._read(queries.standing)
+
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
         return await self._read(queries.unfinished)
@@ -132,11 +143,11 @@ class SqliteStore:
         """As `Store.note`."""
         await self._write(lambda connection: audit.note(connection, entry))
 
-    async def audit_after(self, number: int, limit: int) -> Sequence[AuditRecord]:
+    async def audit_after(self, number: int, limit: int) -> AuditPage:
         """As `Store.audit_after`."""
         return await self._read(lambda connection: audit.after(connection, number, limit))
 
-    async def audit_last(self, limit: int) -> Sequence[AuditRecord]:
+    async def audit_last(self, limit: int) -> Sequence[Kept]:
         """As `Store.audit_last`."""
         return await self._read(lambda connection: audit.last(connection, limit))
 

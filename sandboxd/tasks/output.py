@@ -44,7 +44,7 @@ _NAMES: Final[Mapping[str, str]] = {
 def split_text(data: bytes) -> tuple[bytes, bytes]:
     """The bytes up to the last whole character, and the at most three that begin another one (RFC 3629)."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
+    decoder.decode(data[-3:])  # a character that is begun here begins with a byte that nothing before it can take in
     pending = decoder.getstate()[0]
     return (data[: len(data) - len(pending)], pending) if pending else (data, b"")
 

@@ -118,6 +118,14 @@ def test_each_member_of_a_group_has_its_own_outcome(connection):
     assert numbers(connection) == [1, 2, 3]
 
 
+def test_a_group_in_which_nobody_raises_needs_no_savepoints(connection):
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    assert commit_together(connection, [insert(1), insert(2)]) == [Done(1), Done(2)]
+
+    assert [statement.split()[0] for statement in statements] == ["BEGIN", "INSERT", "INSERT", "COMMIT"]
+
+
 def test_a_transaction_that_is_lost_is_lost_for_all_its_members(connection):
     outcomes = commit_together(connection, [insert(1), lambda c: c.execute("ROLLBACK"), insert(2)])
 

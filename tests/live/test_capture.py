@@ -1,9 +1,12 @@
 """What of a run's output is kept."""
 
+import codecs
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxd.live.capture import Capture
+from sandboxd.tasks.output import split_text
 
 
 def kept(capture: Capture, reads: list[bytes]) -> tuple[bytes, int, bytes]:
@@ -85,3 +88,15 @@ def test_a_flood_holds_no_more_than_the_cap_in_memory():
 
     assert sum(len(piece.data) for piece in capture.finish()) <= 1_000
     assert capture.dropped >= 1_000_000 - 1_000
+
+
+@given(
+    st.text(alphabet="aé€😀").map(str.encode)
+    | st.lists(st.sampled_from(b"a\xc3\xa9\xe2\x82\xf0\x9f\x98\xff\xe0\xed")).map(bytes)
+)
+def test_what_is_held_back_is_what_a_decoder_of_it_all_would_hold_back(data):
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data)
+
+    assert split_text(data)[1] == decoder.getstate()[0]
+    assert b"".join(split_text(data)) == data

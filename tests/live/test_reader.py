@@ -1,12 +1,16 @@
 """Reading to the end, from real pipes and real terminals."""
 
+import fcntl
 import os
 import pty
+import struct
+import termios
+import tty
 
 import trio
 import trio.testing
 
-from sandboxd.live.reader import Reader
+from sandboxd.live.reader import READ_MAX, Reader
 
 
 async def test_a_pipe_is_read_to_its_end():
@@ -126,3 +130,66 @@ async def test_a_reading_that_is_held_back_is_not_given_up_for_that():
     os.close(read_fd)
     assert drained == [True]
     assert bytes(seen) == b"all of it"
+
+
+async def test_a_word_of_the_terminal_is_told_beside_what_is_read():
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    fcntl.ioctl(master, termios.TIOCPKT, struct.pack("i", 1))
+    os.set_blocking(master, False)
+    seen, words = bytearray(), list[int]()
+    grew = trio.Event()
+
+    async def take(data: bytes) -> None:
+        nonlocal grew
+        seen.extend(data)
+        grew.set()
+        grew = trio.Event()
+
+    async def until(text: bytes) -> None:
+        with trio.fail_after(20):
+            while text not in seen:
+                await grew.wait()
+
+    reader = Reader(master, take, words.append)
+    os.write(slave, b"before ")
+    termios.tcflush(slave, termios.TCIFLUSH)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.run)
+        await until(b"before")
+        os.write(slave, b"behind")
+        await until(b"behind")
+        nursery.cancel_scope.cancel()
+    os.close(slave)
+    os.close(master)
+    assert bytes(seen) == b"before behind"
+    assert any(word & termios.TIOCPKT_FLUSHREAD for word in words)
+
+
+async def test_a_flood_is_taken_in_large_pieces_and_leaves_everyone_else_many_turns():
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(read_fd, False)
+    os.set_blocking(write_fd, False)
+    fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, 1024 * 1024)
+    taken: list[int] = []
+    turns: list[int] = []
+
+    async def take(data: bytes) -> None:
+        taken.append(len(data))
+
+    async def others() -> None:
+        while sum(taken) < 1024 * 1024:
+            turns.append(len(taken))
+            await trio.lowlevel.checkpoint()
+
+    for _ in range(256):
+        os.write(write_fd, bytes(4096))
+    os.close(write_fd)
+    reader = Reader(read_fd, take)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        nursery.start_soon(reader.run)
+    os.close(read_fd)
+    assert sum(taken) == 1024 * 1024
+    assert max(taken) <= READ_MAX
+    assert all(turns.count(number) >= 4 for number in range(1, len(taken)))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandboxd.store import codec
 from sandboxd.store.codec import (
     Undecodable,
     decode_artifacts,
@@ -28,6 +29,12 @@ WROTE = Wrote(MOMENT, "terminal", 0, 3, first=True, last=False)
 @given(events)
 def test_any_event_comes_back_equal(event):
     assert decode_event(*encode_event(event)) == event
+
+
+@given(events, st.lists(st.builds(ArtifactView, names, st.integers(0), st.booleans(), st.integers(0), st.integers(0))))
+def test_what_is_spelled_out_by_hand_is_the_text_that_every_other_value_gets(event, artifacts):
+    assert encode_event(event)[1] == codec._dump({"v": codec.VERSION, **codec._CONVERTER.unstructure(event)})
+    assert encode_artifacts(tuple(artifacts)) == codec._dump(codec._CONVERTER.unstructure(artifacts))
 
 
 @given(st.data())
