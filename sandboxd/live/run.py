@@ -21,7 +21,8 @@ from sandboxd.errors import Problem, PromptNotOpen
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
-from sandboxd.live.questions import Accepted, Questions
+from sandboxd.live.past import Accepted
+from sandboxd.live.questions import Questions
 from sandboxd.live.reader import Reader
 from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.live.verdict import Ending, finished

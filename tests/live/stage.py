@@ -18,7 +18,7 @@ from sandboxd.a2a.model import Message, Part, TaskState
 from sandboxd.detect.load import load_pack
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.clock import SystemClock
-from sandboxd.live.questions import Accepted
+from sandboxd.live.past import Accepted
 from sandboxd.live.quota import Quota
 from sandboxd.live.run import TaskRun
 from sandboxd.live.supervisor import Supervisor
