@@ -94,6 +94,22 @@ async def test_a_read_cannot_write(database):
         await database.read(insert(1))
 
 
+async def test_a_read_that_raises_midway_does_not_hold_its_moment_fast(database):
+    def midway(connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT number FROM facts")
+        for row in rows:
+            raise KeyError(row)
+
+    for number in range(3):
+        await database.write(insert(number))
+    with pytest.raises(KeyError) as held:
+        await database.read(midway)
+    await database.write(insert(7))
+
+    assert await database.read(numbers) == [0, 1, 2, 7]
+    assert held.value.args == ((0,),)
+
+
 async def test_work_that_raises_is_undone_alone(database):
     def half(connection: sqlite3.Connection) -> None:
         insert(98)(connection)
