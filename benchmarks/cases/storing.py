@@ -26,7 +26,7 @@ from sandboxd.tasks.view import TaskView, fold
 
 PRODUCERS = 10
 OUTPUT_BYTES = 50_000_000
-AT_ONCE = 8  # chunks: what a run that is behind puts into one append
+AT_ONCE = 16  # chunks: what a run that is behind puts into one append
 CHUNK = os.urandom(32 * 1024).hex().encode()  # 64 KiB: as much as a run gathers before it appends
 
 
