@@ -55,6 +55,7 @@ from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.judge import open_judge
 from sandboxd.service import delegation, watchdog
 from sandboxd.service.credentials import placed
+from sandboxd.service.hangups import open_hangups
 from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import BadHandover, Manager, take
 from sandboxd.service.notify import Notifier
@@ -193,7 +194,7 @@ def main(config_path: Path | None = None) -> int:
 
 async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:
     with ExitStack() as stack:  # a SIGHUP that comes while it starts must not end it
-        await _serve(written, manager, cgroup, _hangups(stack))
+        await _serve(written, manager, cgroup, open_hangups(stack))
 
 
 async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups: AsyncIterator[int] | None) -> None:
@@ -312,15 +313,6 @@ def _exit_in_the_end() -> None:
     timer = threading.Timer(LAST_RESORT_S, exit_now)
     timer.daemon = True
     timer.start()
-
-
-def _hangups(stack: ExitStack) -> AsyncIterator[int] | None:
-    """SIGHUP, from now on; None where it will mean that the terminal is gone, which ends what was started from it."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
-    return None
 
 
 async def _reload_on_signal(hangups: AsyncIterator[int] | None, reloader: Reloader) -> None:

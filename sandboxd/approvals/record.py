@@ -165,6 +165,12 @@ class Approval:
         return self.verdicts[-1] if self.verdicts else None
 
     @property
+    def standing_verdict(self) -> Verdict | None:
+        """The one that the asker took, or that stands; one that was refused fixes nothing any more."""
+        taken = next((verdict for verdict in self.verdicts if self.accepted == verdict.message_id), None)
+        return taken or (self.verdict if self.is_decided else None)
+
+    @property
     def votes_needed(self) -> int:
         """How many persons must say the same."""
         return max(routing.votes for routing in self.routings)

@@ -1,11 +1,12 @@
 """Who did what on this host, or in that cockpit?
 
 Two records, the same verbs: a host's of every send, answer and cancel, asked for over its socket; a cockpit's of every question
-and every attempt to answer one, read from its state folder (`--cockpit`). Only the cockpit's is a chain that can be verified.
+and every attempt to answer one, read from its state folder (`--cockpit`). Each is a chain that can be verified.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +16,14 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from sandboxd.chain import Broken, Spot, Verified, read, verify
 from sandboxd.cli.client import Daemon
 from sandboxd.cli.connect import Reach, daemon_options
 from sandboxd.cli.console import Console
 from sandboxd.cli.exits import Exit, Failure
 from sandboxd.cli.groups import Group
 from sandboxd.cli.options import json_option
-from sandboxd.cockpit.audit import Broken, Kept, read, verify
+from sandboxd.cockpit.audit import SCHEMA
 from sandboxd.cockpit.ledger import Ledger, open_ledger
 from sandboxd.db.connection import DatabaseUnavailable
 
@@ -30,6 +32,8 @@ Records = Iterator[Mapping[str, Any]]
 
 _OF_HOST: Final = ("at", "principal", "door", "action", "outcome", "instance", "task_id", "prompt_id", "config_id", "target")
 _OF_COCKPIT: Final = ("at", "principal", "channel", "event", "outcome", "host", "task_id", "prompt_id", "why")
+_HOST_SCHEMA: Final = "sandboxd.audit/1"
+_SCHEMAS: Final = {SCHEMA: "an approval audit", _HOST_SCHEMA: "a host's audit"}
 _HEADINGS: Final = {"task_id": "task", "prompt_id": "prompt"}
 
 
@@ -62,7 +66,7 @@ def tail(*, count: int, cockpit: Path | None, as_json: bool, reach: Reach) -> No
             records = [_of_host(record) for record in daemon.audit(limit=count)["records"]]
     else:
         with _ledger(cockpit) as ledger:
-            records = [entry.as_json() for entry in ledger.last(count)]
+            records = [entry.as_json(SCHEMA) for entry in ledger.last(count)]
     _show(records, _OF_HOST if cockpit is None else _OF_COCKPIT, as_json=as_json)
 
 
@@ -93,30 +97,59 @@ def show(*, which: str, cockpit: Path | None, as_json: bool, reach: Reach) -> No
     "--anchor", "anchors", multiple=True, metavar="NUMBER:HASH", help="An entry that was noted elsewhere; repeatable."
 )
 @cockpit_option
+@daemon_options
 @json_option
-def verify_(*, file: Any, anchors: Sequence[str], cockpit: Path | None, as_json: bool) -> None:
-    """Check that nothing of a cockpit's audit was changed, taken out or put in between; FILE is an export of it.
+def verify_(*, file: Any, anchors: Sequence[str], cockpit: Path | None, as_json: bool, reach: Reach) -> None:
+    """Check that nothing of an audit was changed, taken out or put in between: a host's, a cockpit's, or an export, FILE.
 
     Prints the number and the hash of the last entry. Kept elsewhere, it shows later that the end was not cut off.
     """
-    if (file is None) == (cockpit is None):
+    if file is not None and cockpit is not None:
         raise click.UsageError("name one of the two: --cockpit DIR, or the FILE of an export")
     noted = dict(map(_anchor, anchors))
     try:
-        if cockpit is None:
-            end = verify(read(file), noted)
-        else:
+        if file is not None:
+            found = _verify_export(file, noted)
+        elif cockpit is not None:
             with _ledger(cockpit) as ledger:
-                end = verify(ledger.after(0), noted)
+                found = verify(ledger.after(0), noted)
+        else:
+            with reach.daemon() as daemon:
+                found = _verify_host(daemon, noted)
     except Broken as broken:
         raise Failure(f"cannot trust this audit: {broken}") from broken
     console = Console.of_process()
     if as_json:
-        console.object(
-            {"schema": "sandboxd.audit-verified/1", "entries": end.number if end else 0, "hash": end.hash if end else ""}
-        )
-    else:
-        console.say(f"{end.number}:{end.hash}" if end else "0: the audit is empty")
+        hashed = found.end.hash if found.end.number else ""
+        begins = {"begins_behind": str(found.begins)} if found.begins.number else {}
+        shown = {"schema": "sandboxd.audit-verified/1", "entries": found.end.number, "hash": hashed, "checked": found.count}
+        console.object(shown | begins | ({"unchained": found.unchained} if found.unchained else {}))
+        return
+    console.say(str(found.end) if found.end.number else "0: the audit is empty")
+    if found.unchained:
+        console.say(f"{found.unchained} older entries, from before this record was a chain, cannot be verified")
+    elif found.begins.number:
+        console.say(f"it begins behind {found.begins}: what was older is not in it")
+
+
+def _verify_export(file: Any, noted: Mapping[int, str]) -> Verified:
+    """A cockpit's record is never shortened; where a host's begins only the host can say."""
+    lines = iter(file)
+    first = next(lines, "")
+    is_of_host = f'"{_HOST_SCHEMA}"' in first
+    entries = read((line for part in ([first] if first else [], lines) for line in part), _SCHEMAS)
+    return verify(entries, noted, begins=None, older_to=None) if is_of_host else verify(entries, noted)
+
+
+def _verify_host(daemon: Daemon, noted: Mapping[int, str]) -> Verified:
+    page = daemon.audit(after=0, limit=1000)
+    begins = page.get("begins")
+    if begins is None:
+        raise Failure("cannot verify this audit: the daemon is an older one, whose record is no chain")
+    rest = _all(daemon, page["next"]) if "next" in page else iter(())
+    lines = (json.dumps(_of_host(record)) for part in (page["records"], rest) for record in part)
+    spot = Spot(begins["number"], begins["hash"])
+    return verify(read(lines, _SCHEMAS), noted, begins=spot, older_to=begins["older_to"])
 
 
 @audit.command()
@@ -125,10 +158,7 @@ def verify_(*, file: Any, anchors: Sequence[str], cockpit: Path | None, as_json:
 @daemon_options
 @json_option
 def export(*, number: int, cockpit: Path | None, as_json: bool, reach: Reach) -> None:
-    """Print every record, oldest first: a table in tabs, with --json one object a line.
-
-    Of a cockpit's, the objects are what `audit verify FILE` takes.
-    """
+    """Print every record, oldest first: a table in tabs, with --json one object a line, which `audit verify FILE` takes."""
     console = Console.of_process()
     with _records(reach, cockpit, number) as records:
         for record in records:
@@ -150,7 +180,7 @@ def _records(reach: Reach, cockpit: Path | None, number: int) -> Iterator[Record
             yield map(_of_host, _all(daemon, number))
     else:
         with _ledger(cockpit) as ledger:
-            yield map(Kept.as_json, ledger.after(number))
+            yield (entry.as_json(SCHEMA) for entry in ledger.after(number))
 
 
 @contextmanager
@@ -172,7 +202,7 @@ def _all(daemon: Daemon, number: int) -> Records:
 
 
 def _of_host(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"schema": "sandboxd.audit/1", **record}
+    return {"schema": _HOST_SCHEMA, **record}
 
 
 def _show(records: Sequence[Mapping[str, Any]], names: Sequence[str], *, as_json: bool) -> None:

@@ -1,15 +1,13 @@
 """How does a command talk to the daemon?
 
-A2A 1.0 over HTTP+JSON, at the unix socket or at a loopback port with a bearer token. No proxy, no redirect: what is sent
-here is meant for this host's daemon and nobody else. Every wait is bounded; a stream that breaks is resumed after the last
-sequence number that was seen, so a reader misses nothing and sees nothing twice.
+A2A 1.0 over HTTP+JSON, at the unix socket or at a loopback port with a bearer token: what is sent here is meant for this host's
+daemon and nobody else (`reaching`). Every wait is bounded; a stream that breaks is resumed after the last sequence number that
+was seen.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
@@ -19,12 +17,13 @@ import attrs
 import httpx
 
 from sandboxd.a2a.extensions import HITL_PROMPT, REISSUE
-from sandboxd.cli.exits import Exit, Failure, of_response
+from sandboxd.cli.exits import Failure, of_response
 from sandboxd.cli.facts import TERMINAL_STATES, state_name
+from sandboxd.cli.reaching import CONNECT_S, Target, open_client, reaching
+from sandboxd.cli.streams import resumed, server_sent_events
 from sandboxd.errors import Problem
 
 _SILENCE_S: Final = 12.0  # the daemon sends a comment every 3 s on an idle stream: four missed, and it is gone
-_RESUMES: Final = 5  # broken streams in a row, without an event between them, before it is given up
 _PAGE: Final = 100  # A2A 1.0, 3.1.4: the largest page
 
 
@@ -53,19 +52,13 @@ class Daemon:
     """One connection to the daemon; every method raises `Failure` with the exit code that fits."""
 
     def __init__(self, address: Address, *, timeout_s: float = 30.0) -> None:
-        # Without https there is nothing to verify, and loading the certificates takes longer than the request.
-        transport = httpx.HTTPTransport(uds=address.socket or None, verify=address.url.startswith("https:"))
         headers = {"A2A-Version": "1.0", "A2A-Extensions": HITL_PROMPT, "Accept": "application/json"}
         if address.token:
             headers["Authorization"] = f"Bearer {address.token}"
-        self.address = address
+        self._target = Target("daemon", str(address), _START, _DOOR)
         self._prefix = f"/agents/{quote(address.instance, safe='')}" if address.instance else ""
-        self._http = httpx.Client(
-            base_url=address.url or "http://sandboxd",
-            transport=transport,
-            headers=headers,
-            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 5.0)),
-            trust_env=False,
+        self._http = open_client(
+            url=address.url or "http://sandboxd", socket=address.socket, headers=headers, timeout_s=timeout_s
         )
 
     def __enter__(self) -> Daemon:
@@ -133,7 +126,7 @@ class Daemon:
         what = f"read artifact `{artifact_id}` of task `{task_id}`"
         path = f"/tasks/{_segment(task_id)}/artifacts/{_segment(artifact_id)}"
         headers = {"Accept": "*/*"} | ({"Range": f"bytes={start}-"} if start else {})
-        with self._reaching(what), self._http.stream("GET", self._prefix + path, headers=headers) as response:
+        with reaching(what, self._target), self._http.stream("GET", self._prefix + path, headers=headers) as response:
             if start and response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return
             if response.status_code != (httpx.codes.PARTIAL_CONTENT if start else httpx.codes.OK):
@@ -142,28 +135,24 @@ class Daemon:
 
     def follow(self, task_id: str, *, after: int) -> Iterator[News]:
         """The task as it stood at `after`, then every update up to its end, over as many connections as it takes."""
-        what = f"follow task `{task_id}`"
-        seen, broken, is_first = after, 0, True
-        while True:
-            try:
-                for news in self._stream(what, task_id, seen):
-                    if not is_first and news.seq is not None and news.seq <= seen:
-                        continue  # the Task as it stood, again, at the head of a resumed stream
-                    seen, broken, is_first = max(seen, news.seq or 0), 0, False
+        what, seen, is_first = f"follow task `{task_id}`", after, True
+
+        def unseen() -> Iterator[News]:
+            for news in self._stream(what, task_id, seen):
+                if (
+                    is_first or news.seq is None or news.seq > seen
+                ):  # else the Task as it stood, at the head of a resumed stream
                     yield news
-                    if _is_end(news.item):
-                        return
-            except httpx.TransportError as error:
-                if is_first or broken == _RESUMES:
-                    raise _unreachable(what, self.address, error) from error
-            broken += 1
-            if broken > _RESUMES:
-                raise Failure(f"cannot {what}: the stream ended {_RESUMES} times without news", Exit.UNREACHABLE)
-            time.sleep(0.1 * 2**broken)
+
+        for news in resumed(unseen, what=what, target=self._target):
+            seen, is_first = max(seen, news.seq or 0), False
+            yield news
+            if _is_end(news.item):
+                return
 
     def _stream(self, what: str, task_id: str, after: int) -> Iterator[News]:
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-        timeout = httpx.Timeout(_SILENCE_S, connect=5.0)
+        timeout = httpx.Timeout(_SILENCE_S, connect=CONNECT_S)
         path = f"{self._prefix}/tasks/{_segment(task_id)}:subscribe"
         with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
             if response.status_code != httpx.codes.OK:
@@ -185,7 +174,7 @@ class Daemon:
         more: Sequence[str] = (),
     ) -> Mapping[str, Any]:
         headers = {"A2A-Extensions": ", ".join((HITL_PROMPT, *more))}
-        with self._reaching(what):
+        with reaching(what, self._target):
             response = self._http.request(
                 method, path if of_host else self._prefix + path, params=query, json=body, headers=headers
             )
@@ -193,58 +182,10 @@ class Daemon:
             raise _failure(what, response.status_code, response.content)
         return _object(what, response.content)
 
-    @contextlib.contextmanager
-    def _reaching(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except httpx.TransportError as error:
-            raise _unreachable(what, self.address, error) from error
-
-
-@attrs.frozen
-class ServerSentEvent:
-    """One event of a stream (WHATWG HTML 9.2)."""
-
-    kind: str
-    data: str
-    number: int | None
-
-
-def server_sent_events(pieces: Iterator[bytes]) -> Iterator[ServerSentEvent]:
-    """The events in a stream of bytes.
-
-    Lines end at CR, LF or CR LF and nowhere else: `str.splitlines` would also cut at U+2028 in the middle of JSON text.
-    """
-    kind, data, number = "", list[str](), None
-    for line in _lines(pieces):
-        if not line:
-            if data:
-                yield ServerSentEvent(kind, "\n".join(data), number)
-            kind, data, number = "", [], None
-            continue
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match name:
-            case "event":
-                kind = value
-            case "data":
-                data.append(value)
-            case "id" if value.isascii() and value.isdigit():
-                number = int(value)
-
 
 def _is_end(item: Mapping[str, Any]) -> bool:
     kind = item.get("task") or item.get("statusUpdate") or {}
     return state_name(kind.get("status") or {}) in TERMINAL_STATES  # nothing follows a terminal state, not even after a Task
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
-    held = b""
-    for piece in pieces:
-        held += piece
-        *whole, held = held.split(b"\n")
-        for line in whole:
-            yield line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
 def _failure(what: str, status: int, body: bytes) -> Failure:
@@ -273,25 +214,12 @@ def _failure(what: str, status: int, body: bytes) -> Failure:
     return Failure(message, of_response(status, reason), hint=_HINTS.get(status, ""), problems=problems)
 
 
+_DOOR: Final = "the socket is for root and for the daemon's own user"
 _HINTS: Final = {
     401: "name the file that holds the token: --token-file FILE, or SANDBOXD_TOKEN_FILE",
-    403: "the socket is for root and for the daemon's own user; over TCP a token decides",
+    403: f"{_DOOR}; over TCP a token decides",
 }
-
-
-def _unreachable(what: str, address: Address, error: httpx.TransportError) -> Failure:
-    reason = error.__cause__ or error
-    while reason.__cause__ is not None:
-        reason = reason.__cause__
-    inner = reason.__context__ if reason.__context__ is not None else reason
-    if isinstance(inner, PermissionError):
-        hint = "the socket is for root and for the daemon's own user"
-        return Failure(f"cannot {what}: no permission to open `{address}`", Exit.NOT_ALLOWED, hint=hint)
-    if isinstance(error, httpx.TimeoutException):
-        return Failure(f"cannot {what}: the daemon at `{address}` did not answer in time", Exit.UNREACHABLE)
-    why = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(error)
-    hint = "is it running? Start it with `sandboxd serve`, or say where it is: --socket PATH, or --url URL"
-    return Failure(f"cannot {what}: nobody answers at `{address}` ({why.lower()})", Exit.UNREACHABLE, hint=hint)
+_START: Final = "is it running? Start it with `sandboxd serve`, or say where it is: --socket PATH, or --url URL"
 
 
 def _object(what: str, body: bytes) -> Mapping[str, Any]:

@@ -6,16 +6,30 @@ from pathlib import Path
 
 import click
 
+from sandboxd.cli.console import Console
+from sandboxd.cli.exits import Exit, of_load_error
 from sandboxd.cockpit import serve
+from sandboxd.cockpit.config import load_config
+from sandboxd.errors import LoadError
 
 
 @click.command()
 @click.option(
     "--config", "config", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The cockpit's config."
 )
-def cockpit(config: Path) -> int:
+@click.option("--check", "is_check", is_flag=True, help="Read the config and what it names, say what is wrong, and end.")
+def cockpit(config: Path, is_check: bool) -> int:
     """Gather the questions of several hosts, answer those that a rule answers, keep the others for people.
 
-    Runs until it is told to stop (SIGTERM, or Ctrl-C). What it did: sandboxd audit --cockpit DIR.
+    Runs until it is told to stop (SIGTERM, or Ctrl-C); as a service it reads its people anew on SIGHUP. What it did:
+    sandboxd audit --cockpit DIR.
     """
-    return serve.main(config)
+    if not is_check:
+        return serve.main(config)
+    try:
+        found = load_config(config)
+    except LoadError as error:
+        raise of_load_error(error) from error
+    people = len(found.people.everybody)
+    Console.of_process().talk(f"`{config}` can be used: {len(found.hosts)} hosts, {people} persons.")
+    return Exit.DONE

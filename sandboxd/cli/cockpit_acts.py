@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -79,7 +79,8 @@ def listed(client: CockpitClient, console: Console, now: datetime, *, as_json: b
     else:
         console.table(("prompt", "task", "left", "asked", "choices", "question"), rows)
     for sighting in found["sightings"]:
-        console.talk(f"Cannot be answered here: {sighting['host']}, task {sighting['task_id'][:8]}: {sighting['why']}")
+        task = f"task {sighting['task_id'][:8]}" if sighting["task_id"] else "a task whose id cannot be read"
+        console.talk(f"Cannot be answered here: {sighting['host']}, {task}: {sighting['why']}")
     if found["has_more"]:
         console.talk("There are more: these are the newest ones.")
 
@@ -106,6 +107,7 @@ def described(prompt: Mapping[str, Any], now: datetime) -> list[tuple[str, str]]
         ("who may", ", ".join(responders["patterns"]) + (f"; {responders['dead_end']}" if responders["dead_end"] else "")),
         ("needs", f"{responders['votes_needed']} persons who agree" if responders["votes_needed"] > 1 else ""),
         ("said", ", ".join(votes)),
+        ("answer", _progress(prompt["progress"])),
         ("you", "may answer" if prompt["may_answer"] else "may not answer"),
     ]
     lines += [(f"{name} id", str(value)) for name, value in prompt["links"].items() if name != "sandbox"]
@@ -132,6 +134,19 @@ def _shown_question(prompt: Mapping[str, Any]) -> str:
     needed = prompt["responders"]["votes_needed"]
     counted = f"[{len(prompt['votes'])} of {needed}] " if needed > 1 else ""
     return counted + one_line(str(prompt["question"]), limit=4096)
+
+
+def _progress(steps: Sequence[Mapping[str, Any]]) -> str:
+    """How far the answer has come, with the times at which the cockpit learnt it."""
+    names = {"went-on": "went on"}
+    told = []
+    for step in steps:
+        if not step["state"]:
+            break
+        about = (str(step["at"] or "") if step["state"] == "done" else "", str(step["how"]))
+        details = ", ".join(part for part in about if part)
+        told.append(f"{names.get(step['step'], step['step'])}{f' ({details})' if details else ''}")
+    return " → ".join(told)
 
 
 def _told(outcome: str, prompt: Mapping[str, Any]) -> str:

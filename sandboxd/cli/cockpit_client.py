@@ -1,14 +1,13 @@
 """How does a command talk to a cockpit?
 
-Its JSON API, at a URL with a person's token or at its Unix socket, where the kernel says who asks. No proxy, no redirect. What
-is refused comes back as a `Failure` with the exit code that the same refusal of a host has.
+Its JSON API, at a URL with a person's token or at its Unix socket, where the kernel says who asks. What is refused comes back
+as a `Failure` with the exit code that the same refusal of a host has.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
@@ -19,15 +18,17 @@ import click
 import httpx
 
 from sandboxd.a2a.wire import parse_rfc3339
-from sandboxd.cli.client import server_sent_events
 from sandboxd.cli.connect import is_loopback, read_token
 from sandboxd.cli.exits import Exit, Failure
 from sandboxd.cli.facts import Question, question_of_schema
+from sandboxd.cli.reaching import CONNECT_S, Target, open_client, reaching
+from sandboxd.cli.streams import ServerSentEvent, resumed, server_sent_events
 from sandboxd.errors import Problem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_RESUMES: Final = 5  # broken streams in a row, without an event between them, before it is given up
 _SILENCE_S: Final = 40.0  # the cockpit sends a comment every 10 s on an idle stream
+_START: Final = "is it running? Start it with `sandboxd cockpit --config FILE`"
+_DOOR: Final = "the socket is for root, and for those whom a `[[person]]` of its config names by `uid`"
 _GONE: Final = ("expired", "cancelled")
 _CODES: Final = {
     401: Exit.NOT_ALLOWED,
@@ -62,14 +63,8 @@ class CockpitClient:
             headers |= _bearer(url, token_file)
         else:
             socket = where
-        self.where = where
-        self._http = httpx.Client(
-            base_url=url,
-            transport=httpx.HTTPTransport(uds=socket or None, verify=url.startswith("https:")),
-            headers=headers,
-            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 5.0)),
-            trust_env=False,
-        )
+        self._target = Target("cockpit", where, _START, _DOOR)
+        self._http = open_client(url=url, socket=socket, headers=headers, timeout_s=timeout_s)
 
     def __enter__(self) -> CockpitClient:
         return self
@@ -113,30 +108,44 @@ class CockpitClient:
 
     def news(self, *, after: int | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Every change that people see, with its number, for ever, over as many connections as it takes."""
-        what, broken = "watch the cockpit", 0
-        while True:
-            try:
-                for number, told in self._stream(what, after):
-                    after, broken = number, 0
-                    if "entry" in told:
-                        yield number, told
-            except httpx.TransportError as error:
-                if broken == _RESUMES:
-                    raise self._unreachable(what, error) from error
-            broken += 1
-            if broken > _RESUMES:
-                raise Failure(f"cannot {what}: the stream ended {_RESUMES} times without news", Exit.UNREACHABLE)
-            time.sleep(0.1 * 2**broken)
+        what = "watch the cockpit"
 
-    def _stream(self, what: str, after: int | None) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": str(after)})
-        timeout = httpx.Timeout(_SILENCE_S, connect=5.0)
-        with self._http.stream("GET", "/api/news", headers=headers, timeout=timeout) as response:
+        def behind() -> Iterator[ServerSentEvent]:
+            headers = {} if after is None else {"Last-Event-ID": str(after)}
+            return self._stream(what, "/api/news", headers=headers)
+
+        for event in resumed(behind, what=what, target=self._target):
+            told = json.loads(event.data)
+            after = int(told["number"])
+            if "entry" in told:
+                yield after, told
+
+    def terminal(self, host: str, task_id: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """What a task prints, from its beginning, and how it goes on, up to its end: `task`, `output`, `gap`, `trouble`.
+
+        `GET /api/tasks/{host}/{task}/terminal`: there is no way in.
+        """
+        what, offset = f"attach to task `{task_id}` of `{host}`", 0
+
+        def behind() -> Iterator[ServerSentEvent]:
+            path = f"/api/tasks/{quote(host, safe='')}/{quote(task_id, safe='')}/terminal"
+            return self._stream(what, path, query={"offset": str(offset)})
+
+        for event in resumed(behind, what=what, target=self._target):
+            if event.kind == "end":
+                return
+            offset = offset if event.number is None else event.number
+            yield event.kind, json.loads(event.data)
+
+    def _stream(
+        self, what: str, path: str, *, headers: Mapping[str, str] | None = None, query: Mapping[str, str] | None = None
+    ) -> Iterator[ServerSentEvent]:
+        sent = {"Accept": "text/event-stream"} | dict(headers or {})
+        timeout = httpx.Timeout(_SILENCE_S, connect=CONNECT_S)
+        with self._http.stream("GET", path, params=query, headers=sent, timeout=timeout) as response:
             if response.status_code != httpx.codes.OK:
                 raise self._failure(what, response.status_code, response.read())
-            for event in server_sent_events(response.iter_bytes()):
-                told = json.loads(event.data)
-                yield int(told["number"]), told
+            yield from server_sent_events(response.iter_bytes())
 
     def _ask(
         self,
@@ -147,27 +156,14 @@ class CockpitClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any]:
-        with self._reaching(what):
+        with reaching(what, self._target):
             response = self._http.request(method, path, params=query, json=body)
         if not response.is_success:
             raise self._failure(what, response.status_code, response.content)
         value = _object(response.content)
         if value is None:
-            raise Failure(f"cannot {what}: the answer at `{self.where}` is not a cockpit's")
+            raise Failure(f"cannot {what}: the answer at `{self._target.where}` is not a cockpit's")
         return value
-
-    @contextlib.contextmanager
-    def _reaching(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except httpx.TransportError as error:
-            raise self._unreachable(what, error) from error
-
-    def _unreachable(self, what: str, error: httpx.TransportError) -> Failure:
-        if isinstance(error, httpx.TimeoutException):
-            return Failure(f"cannot {what}: the cockpit at `{self.where}` did not answer in time", Exit.UNREACHABLE)
-        hint = "is it running? Start it with `sandboxd cockpit --config FILE`"
-        return Failure(f"cannot {what}: nobody answers at `{self.where}` ({str(error).lower()})", Exit.UNREACHABLE, hint=hint)
 
     def _failure(self, what: str, status: int, body: bytes) -> Failure:
         told = (_object(body) or {}).get("error")

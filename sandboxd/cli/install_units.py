@@ -11,7 +11,7 @@ from sandboxd.cli.exits import Exit, Failure, of_load_error
 from sandboxd.cli.options import json_option
 from sandboxd.cli.settings import read_config
 from sandboxd.errors import LoadError
-from sandboxd.service.cockpit_units import DEFAULT_PATH, SERVICE, cockpit_files
+from sandboxd.service.cockpit_units import DEFAULT_PATH, SERVICE, cockpit_files, optional_cockpit_files
 from sandboxd.service.install import drift, files_for, install
 from sandboxd.service.units import optional_files
 
@@ -51,7 +51,7 @@ def install_units(
         files = cockpit_files(cockpit) if cockpit else files_for(read_config(file), root, bubblewrap=bubblewrap)
     except LoadError as error:
         raise of_load_error(error) from error
-    surplus = () if cockpit else optional_files()
+    surplus = optional_cockpit_files() if cockpit else optional_files()
     if is_check:
         found = drift(files, root, surplus)
         if as_json:

@@ -65,6 +65,9 @@ def missions() -> None:
 @click.option("--timeout", "timeout_s", type=Span(), default=None, help="Its limit, such as 300s or 15m.")
 @click.option("--quiet", "is_quiet", is_flag=True, help="No terminal: it is asked nothing and asks nothing.")
 @click.option("--answers", type=click.Path(path_type=Path), metavar="FILE", help="What you answer beforehand.")
+@click.option("--flow", default="", metavar="ID", help="What it belongs to, for the audit; so are the next two.")
+@click.option("--issue", default="", metavar="ID", help="The issue, such as org/repo#12.")
+@click.option("--trace", default="", metavar="ID", help="The trace; 32 hex digits go on as W3C's traceparent.")
 @click.option("--wait", "wait_s", type=Span(), default=None, help="Until it has ended, or so long.")
 @json_option
 @at_cockpit
@@ -79,6 +82,9 @@ def start(  # a command's options are its parameters
     timeout_s: float | None,
     is_quiet: bool,
     answers: Path | None,
+    flow: str,
+    issue: str,
+    trace: str,
     wait_s: float | None,
     as_json: bool,
     cockpit: str,
@@ -92,6 +98,8 @@ def start(  # a command's options are its parameters
     body |= {"working_dir": working_dir} if working_dir else {}
     body |= {"timeout_seconds": int(timeout_s)} if timeout_s is not None else {}
     body |= {} if is_quiet else {"input_mode": "text-line"}
+    links = {name: value for name, value in (("flow", flow), ("issue", issue), ("trace", trace)) if value}
+    body |= {"links": links} if links else {}
     if answers is not None:
         try:
             preseeds = load_preseeds(str(answers), packs.read(answers).text)

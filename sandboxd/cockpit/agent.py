@@ -9,7 +9,7 @@ again. What starts a task has nothing else that would, so it activates it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -19,16 +19,18 @@ import httpx
 import trio
 
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, IDEMPOTENCY, MISSION, REISSUE, RELAY
+from sandboxd.a2a.links import Links, links_metadata
 from sandboxd.a2a.model import TaskState
 from sandboxd.cockpit.output import Output, read_output
-from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable, read_task
+from sandboxd.cockpit.reading import Listed, Refused, Seen, Unreachable, Unread, Unreadable, read_listed, read_task
 from sandboxd.cockpit.sse import Events
-from sandboxd.cockpit.transfer import Whole, drain, json_of, reaching, read_body, read_bytes
+from sandboxd.cockpit.transfer import Whole, drain, json_of, reaching, read_body, read_bytes, read_page
 from sandboxd.hitl.received import envelope_in
 
 CALL_S: Final = 15.0
 SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
-PAGES_MAX: Final = 20
+PAGE_SIZES: Final = (100, 10, 1)
+PAGES_MAX: Final = 60  # a look at one state
 CARD_S: Final = 300.0  # as long as a sandboxd's card may be kept
 _DISPATCH: Final = ", ".join((HITL_PROMPT, ADAPTER_COMMAND, IDEMPOTENCY, MISSION))
 Transport = Literal["jsonrpc", "rest"]
@@ -68,20 +70,34 @@ class Agent:
         self._card: Mapping[str, Any] | None = None
         self._card_until = 0.0
 
-    async def unfinished(self) -> Sequence[Seen]:
+    async def unfinished(self) -> Listed:
         """Every task that this client may see and that has not ended."""
-        found: list[Seen] = []
+        found = Listed()
         for state in _NOT_FINISHED:
-            token = ""
-            for _ in range(PAGES_MAX):
-                query = {"status": f"TASK_STATE_{state.name}", "pageSize": 100} | ({"pageToken": token} if token else {})
-                page = await self._call("ListTasks", "GET", "/tasks", query, in_query=True)
-                listed = page.get("tasks")
-                found += [seen for one in (listed if isinstance(listed, list) else []) if (seen := read_task(one))]
-                token = str(page.get("nextPageToken") or "")
-                if not token:
-                    break
+            found += await self._listed({"status": f"TASK_STATE_{state.name}"})
         return found
+
+    async def _listed(self, query: Mapping[str, Any]) -> Listed:
+        """All pages of a list. One that cannot be read is asked for in smaller ones, so that what spoils it stands alone."""
+        found, token, size, tokens = Listed(), "", PAGE_SIZES[0], set[str]()
+        for _ in range(PAGES_MAX):
+            asked = {**query, "pageSize": size} | ({"pageToken": token} if token else {})
+            try:
+                page = await self._call("ListTasks", "GET", "/tasks", asked, in_query=True, read=read_page)
+            except Unreadable as error:
+                if size == PAGE_SIZES[-1]:
+                    return found + _hidden_behind(str(error))
+                size = PAGE_SIZES[PAGE_SIZES.index(size) + 1]
+                continue
+            found += read_listed(page.get("tasks"))
+            following = page.get("nextPageToken") or ""
+            if following == "":
+                return found
+            if not isinstance(following, str) or following in tokens:
+                return found + _hidden_behind("a page says nothing of where the next one is")
+            token, size = following, PAGE_SIZES[0]
+            tokens.add(token)
+        return found + _hidden_behind(f"it has more than {PAGES_MAX} pages")
 
     async def get(self, task_id: str) -> Seen:
         """The task as it stands, with its history."""
@@ -126,31 +142,34 @@ class Agent:
         text: str,
         message_id: str,
         context_id: str,
-        mission_id: str,
+        links: Links,
         via: Sequence[str] = (),
     ) -> Seen:
         """Have an adapter command started; the task that came of it. A message id is acted on once, where the host can.
 
-        `via`: through which cockpits it came.
+        `links`: what it belongs to; its mission is also what the command finds as AIWG_MISSION_ID. `via`: through which
+        cockpits it came.
         """
         message = {
             "messageId": message_id,
             "role": "ROLE_USER",
             "contextId": context_id,
             "parts": [{"text": text}],
-            "metadata": {ADAPTER_COMMAND: dict(envelope), MISSION: {"mission_id": mission_id}}
+            "metadata": {ADAPTER_COMMAND: dict(envelope), MISSION: {"mission_id": links.mission}}
+            | links_metadata(links, message_id)
             | ({RELAY: {"via": list(via)}} if via else {}),
         }
         body = {"message": message, "configuration": {"returnImmediately": True}}
         return self._task(await self._call("SendMessage", "POST", "/message:send", body, active=_DISPATCH))
 
     async def find_in_context(self, context_id: str) -> Seen | None:
-        """The task of that context, if the host shows one; the oldest of several."""
-        query = {"contextId": context_id, "pageSize": 100}
-        page = await self._call("ListTasks", "GET", "/tasks", query, in_query=True)
-        listed = page.get("tasks")
-        found = [seen for one in (listed if isinstance(listed, list) else []) if (seen := read_task(one))]
-        return next((seen for seen in reversed(found) if seen.context_id == context_id), None)
+        """The task of that context, if the host shows one; the oldest of several. One that cannot be read may be it."""
+        listed = await self._listed({"contextId": context_id})
+        found = next((seen for seen in reversed(listed.tasks) if seen.context_id == context_id), None)
+        unread = next((one for one in listed.unread if one.context_id in (context_id, "")), None)
+        if found is None and unread is not None:
+            raise Unreadable(f"a task that may be it cannot be read: {unread.why}")
+        return found
 
     async def declared(self, uri: str) -> Mapping[str, Any] | None:
         """The parameters of an extension that the host's card declares; None: it does not declare it."""
@@ -167,8 +186,8 @@ class Agent:
     async def _read_card(self) -> Mapping[str, Any]:
         """Below the interface's URL, where a host shows several agents, or at the origin's well-known place (A2A 1.0 §8.2)."""
         origin = httpx.URL(self._address.url).copy_with(raw_path=b"/")
-        for base in dict.fromkeys((self._address.url, str(origin).rstrip("/"))):
-            with reaching():
+        with reaching(), trio.move_on_after(CALL_S * 2):
+            for base in dict.fromkeys((self._address.url, str(origin).rstrip("/"))):
                 request = self._http.build_request("GET", base + "/.well-known/agent-card.json")
                 async with self._sent(request) as response:
                     body = await read_body(response)
@@ -176,7 +195,8 @@ class Agent:
                         return body
                     if response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
                         raise Unreachable(f"the host does not show its card (HTTP {response.status_code})")
-        return {}
+            return {}
+        raise Unreachable("the host did not show its card in time")
 
     async def result(self, task_id: str) -> tuple[Seen, Sequence[Mapping[str, Any]]]:
         """A task, and what it left; nothing where it has not ended, for what there is by then is no result."""
@@ -259,6 +279,7 @@ class Agent:
         *,
         in_query: bool = False,
         active: str = HITL_PROMPT,
+        read: Callable[[httpx.Response], Awaitable[Any]] = read_body,
     ) -> Mapping[str, Any]:
         with reaching():
             if self._is_rpc:
@@ -271,7 +292,7 @@ class Agent:
             request.headers["A2A-Extensions"] = active
             with trio.move_on_after(CALL_S * 2):  # httpx bounds each read, not all of them together
                 async with self._sent(request) as response:
-                    return self._read(response.status_code, await read_body(response))
+                    return self._read(response.status_code, await read(response))
         raise Unreachable("the host did not answer in time")
 
     @asynccontextmanager
@@ -309,12 +330,16 @@ class Agent:
 @asynccontextmanager
 async def open_agent(address: HostAddress) -> AsyncIterator[Agent]:
     """A client of that host for as long as the block runs."""
-    headers = {"A2A-Version": "1.0", "A2A-Extensions": HITL_PROMPT, "Accept": "application/json"}
+    headers = {"A2A-Version": "1.0", "A2A-Extensions": HITL_PROMPT, "Accept": "application/json", "Accept-Encoding": "identity"}
     if address.token:
         headers["Authorization"] = f"Bearer {address.token}"
     limits = httpx.Limits(max_connections=256, max_keepalive_connections=16)
     async with httpx.AsyncClient(headers=headers, timeout=CALL_S, trust_env=False, limits=limits) as http:
         yield Agent(address, http)
+
+
+def _hidden_behind(why: str) -> Listed:
+    return Listed(unread=(Unread("", "", f"its host's list: {why}, so what stands behind that is not seen"),))
 
 
 def _segment(part: str) -> str:

@@ -18,30 +18,34 @@ import trio
 from sandboxd import logs
 from sandboxd.a2a.canonical import canonical
 from sandboxd.a2a.extensions import REISSUE
+from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.approvals.events import CancelAsked, Moved, Received, ResumeAsked, Settled, Voted
 from sandboxd.approvals.record import Payload, Question, Terms, payload
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.agent import Agent
-from sandboxd.cockpit.audit import NO_LINKS, Links
 from sandboxd.cockpit.calls import call
 from sandboxd.cockpit.context import CHANNEL, Known, resolve_context
-from sandboxd.cockpit.intake import Asks, AsksOtherwise, read_question
+from sandboxd.cockpit.intake import Asks, read_question
 from sandboxd.cockpit.links import known_links
 from sandboxd.cockpit.missions.desk import Missions
-from sandboxd.cockpit.missions.mission import TRIES_MAX
+from sandboxd.cockpit.missions.mission import TRIES_MAX, Mission
 from sandboxd.cockpit.push_source import PushSource
-from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
+from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unread, Unreadable
+from sandboxd.cockpit.receipts.desk import Receipts
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
 from sandboxd.cockpit.redact import redacted
 from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
+from sandboxd.cockpit.seats import Seats
+from sandboxd.cockpit.sightings import Sightings
 from sandboxd.cockpit.vault import Vault
 from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import PromptEnvelope
 from sandboxd.hitl.received import asks_secret
 from sandboxd.schemas.judge import Judge, Judged, Unjudged
 
-CALLS_MAX: Final = 16
+CALLS_MAX: Final = 16  # to one host
+FINDS_MAX: Final = 4  # questions of one host for which an answer is looked for
 LOOK_S: Final = 30.0  # the wall clock is looked at this often at least: it can be set, and a machine suspended
 _NOTHING: Final = Payload("", "", is_secret=True)
 JUDGE_TRIES: Final = 6  # a worker has a quarter of a second, which a busy machine may give to somebody else
@@ -82,6 +86,7 @@ class Controller:
     ) -> None:
         self.pushes = pushes
         self.records = records
+        self.receipts = Receipts(records)
         self.missions = Missions(records, agents, clock, tries_max=mission_tries, has_begun=self._look_now)
         self._agents = agents
         self._judge = judge
@@ -90,9 +95,10 @@ class Controller:
         self._questions_max = questions_max
         self._vault = Vault()
         self._secrets = trio.Lock()  # a secret is in the vault and not yet in the record only while it is held
-        self._sighted: dict[tuple[str, str], str] = {}
+        self.sightings = Sightings(records, questions_max)
         self._looks: dict[Place, trio.Lock] = {}
         self._said: dict[Place, Links] = {}
+        self._clashes: dict[int, set[str]] = {}  # by a question's number: other questions that came under its prompt id
 
     @property
     def hosts(self) -> Sequence[str]:
@@ -102,7 +108,7 @@ class Controller:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Find out what was under way, then make calls and keep times, for ever. Nothing may be answered before it started."""
         await self.records.restart()
-        self._sighted = {(it.host, it.task_id): it.digest for it in await self.records.sightings()}
+        await self.sightings.restart()
         async with trio.open_nursery() as nursery:  # its end is the controller's end
             nursery.start_soon(self._keep_times)
             nursery.start_soon(self._make_calls)
@@ -200,10 +206,20 @@ class Controller:
             others = [one for one in await self.records.of_task(agent.name, seen.task_id) if one.prompt_id != asked]
             if any(one.approval.phase != "delivering" for one in others):
                 await self._look_anew(agent, place, others)
+        await self.receipts.saw(agent.name, seen)
         await self.missions.saw(agent.name, seen)
         if seen.state.is_terminal:
             self._looks.pop(place, None)
             self._said.pop(place, None)
+            self.sightings.forget(place)
+
+    async def cannot_read(self, agent: Agent, unread: Sequence[Unread]) -> None:
+        """A host shows tasks that cannot be read; what they asked stays as it is."""
+        await self.sightings.unread(agent, unread, Links(provider=agent.provider, sandbox=agent.name))
+
+    async def passed(self, agent: Agent, task_id: str) -> None:
+        """A task is no longer there, and with it what could not be asked."""
+        await self.sightings.take(agent, Place(agent.name, task_id, ""), None, Links(sandbox=agent.name))
 
     async def vanished(self, record: Record) -> None:
         """The host says that it does not know the task."""
@@ -223,54 +239,50 @@ class Controller:
 
     async def _take(self, agent: Agent, place: Place, seen: Seen) -> str | None:
         """Put on record what a task asks; the prompt's id."""
-        match read_question(seen):
-            case Asks() as asks:
-                await self._sight(agent, place, None)
-                return await self._receive(place, asks)
-            case other:
-                await self._sight(agent, place, other)
-                return None
+        asks = read_question(seen)
+        other = None if isinstance(asks, Asks) else asks
+        if self.sightings.is_news(place, other):
+            await self.sightings.take(agent, place, other, self._links(place, await self._mission_of(place)))
+        return await self._receive(agent, place, asks) if isinstance(asks, Asks) else None
 
-    async def _sight(self, agent: Agent, place: Place, other: AsksOtherwise | None) -> None:
-        """Put on record what a task asks that cannot be asked here, or that it no longer does."""
-        key = (place.host, place.task_id)
-        if self._sighted.get(key) == (other.digest if other else None):
-            return
-        if other is None:
-            await self.records.pass_by(place)
-            del self._sighted[key]
-            return
-        await self.records.pass_by(place, other.digest)
-        count = await self.records.sight(place, kind=other.kind, digest=other.digest, text=other.text, why=other.why)
-        self._sighted[key] = other.digest
-        if count > self._questions_max:
-            await self._stop(agent, place)
+    def _was_told(self, known: Record, digest: str) -> bool:
+        """Whether people know that this prompt id came with that other question, or with too many others."""
+        others = self._clashes.setdefault(known.number, set())
+        if digest not in others and len(others) < self._questions_max:
+            others.add(digest)
+            return False
+        approval = known.approval
+        return approval.held or approval.closing is not None or approval.phase == "closed"
 
-    async def _receive(self, place: Place, asks: Asks) -> str:
+    async def _mission_of(self, place: Place) -> Mission | None:
+        kept = await self.missions.of_place(place)
+        return kept.mission if kept else None
+
+    async def _receive(self, agent: Agent, place: Place, asks: Asks) -> str:
         envelope = asks.envelope
         known = await self.records.find(place.host, envelope.prompt_id)
         if known is not None and known.approval.question.digest == asks.digest:
             return envelope.prompt_id
-        kept = await self.missions.of_place(place)
-        mission = kept.mission if kept else None
+        if known is not None and self._was_told(known, asks.digest):
+            return envelope.prompt_id
+        mission = await self._mission_of(place)
         terms = terms_of(self._rules, place.host, envelope, mission.person if mission else None)
         question = Question(envelope.prompt_id, asks.digest, envelope.allowed_responders, envelope.deadline)
         event = Received(question, terms, secrets.token_hex(16))
-        agent = self._agents.get(place.host)
-        said, provider = self._said.get(place, NO_LINKS), agent.provider if agent else None
-        links = known_links(said, host=place.host, provider=provider, mission=mission.mission_id if mission else None)
-        heard = await self.records.receive(place, asks.raw, event, links)
-        if heard.asked > self._questions_max:
+        links = self._links(place, mission)
+        heard = await self.records.receive(place, asks.raw, event, links, most=self._questions_max)
+        if heard is None:
+            await self.sightings.stop(agent, place)
+        elif heard.asked > self._questions_max:
             why = f"the task has asked more than {self._questions_max} questions"
             await self.records.hear(heard.record, CancelAsked(_SELF, "cockpit", why))
         return envelope.prompt_id
 
-    async def _stop(self, agent: Agent, place: Place) -> None:
-        """End a task that asks without end what cannot be asked here; it is tried again with each further question."""
-        try:
-            await agent.cancel(place.task_id, f"the task has asked more than {self._questions_max} questions")
-        except (Refused, Unreachable, Unreadable) as error:
-            _log.warning("Cannot cancel a task that asks too much", host=place.host, task=place.task_id, why=str(error))
+    def _links(self, place: Place, mission: Mission | None) -> Links:
+        """What a task, and so its question, belongs to."""
+        agent, said = self._agents.get(place.host), self._said.get(place, NO_LINKS)
+        provider = agent.provider if agent else None
+        return known_links(said, host=place.host, provider=provider, mission=mission.links if mission else None)
 
     def _look_now(self, host: str) -> None:
         if self.pushes is not None and self.pushes.serves(host):
@@ -288,22 +300,35 @@ class Controller:
                 await self.records.tick()
 
     async def _find_answers(self) -> None:
-        """Each new question: what its mission knows first, then a rule, and people only when neither answers it."""
-        while True:
-            since = self.records.changes
-            for record in await self.records.untold():
-                if await self._answer_from_context(record):
-                    continue
-                found = resolve(self._rules, record.place.host, record.envelope["prompt"], record.approval)
-                if isinstance(found, Resolved) and not record.approval.verdicts:  # once: what was refused is for people
-                    heard = await self.answer(record, found.rule.principal, "policy", found.answer)
-                    if heard.decided.marks[-1].outcome == "decided":
-                        continue
-                    _log.warning(
-                        "Cannot answer by a rule", rule=found.rule.name, host=record.place.host, prompt=record.prompt_id
-                    )
+        """Each new question by itself: one whose schema takes long to evaluate holds up no other host's."""
+        busy = set[int]()
+        seats = Seats(FINDS_MAX)
+        async with trio.open_nursery() as nursery:  # one task for each question
+            while True:
+                since = self.records.changes
+                for record in await self.records.untold():
+                    if record.number not in busy:
+                        busy.add(record.number)
+                        nursery.start_soon(self._find_answer, record, busy, seats.of(record.place.host))
+                await self.records.wait_changed(since)
+
+    async def _find_answer(self, record: Record, busy: set[int], seats: trio.CapacityLimiter) -> None:
+        """What its mission knows first, then a rule, and people only when neither answers it."""
+        async with seats:
+            if not await self._answer_from_context(record) and not await self._answer_by_rule(record):
                 await self.records.tell_people(record)
-            await self.records.wait_changed(since)
+        busy.discard(record.number)
+        self.records.touch()  # it may be open once more, by now
+
+    async def _answer_by_rule(self, record: Record) -> bool:
+        found = resolve(self._rules, record.place.host, record.envelope["prompt"], record.approval)
+        if not isinstance(found, Resolved) or record.approval.verdicts:  # once: what was refused is for people
+            return False
+        heard = await self.answer(record, found.rule.principal, "policy", found.answer)
+        if heard.decided.marks[-1].outcome == "decided":
+            return True
+        _log.warning("Cannot answer by a rule", rule=found.rule.name, host=record.place.host, prompt=record.prompt_id)
+        return False
 
     async def _answer_from_context(self, record: Record) -> bool:
         kept = await self.missions.of_place(record.place)
@@ -322,14 +347,14 @@ class Controller:
     async def _make_calls(self) -> None:
         """One call of a question at a time; the next one is made once the outcome of this one is on disk."""
         busy = set[int]()
-        seats = trio.CapacityLimiter(CALLS_MAX)
+        seats = Seats(CALLS_MAX)
         async with trio.open_nursery() as nursery:  # one task for each call under way
             while True:
                 since = self.records.changes
                 for pending in await self.records.pending():
                     if pending.record.number not in busy:
                         busy.add(pending.record.number)
-                        nursery.start_soon(self._call, pending, busy, seats)
+                        nursery.start_soon(self._call, pending, busy, seats.of(pending.record.place.host))
                 await self.records.wait_changed(since)
 
     async def _call(self, pending: Pending, busy: set[int], seats: trio.CapacityLimiter) -> None:

@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from sandboxd.chain import Kept
 from sandboxd.cockpit import audit
-from sandboxd.cockpit.audit import Kept
 from sandboxd.cockpit.schema import SCHEMA
 from sandboxd.db.connection import DatabaseUnavailable, connect_reader, why
 from sandboxd.db.schema import check_belongs

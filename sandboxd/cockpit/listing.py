@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from sandboxd.chain import Kept
 from sandboxd.cockpit import audit, rows
-from sandboxd.cockpit.audit import Kept
 from sandboxd.cockpit.record import Record, Sighting
 
 State = Literal["open", "closed"]

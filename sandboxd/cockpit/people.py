@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import attrs
+import trio
 
 from sandboxd.approvals.routing import Principal
 from sandboxd.errors import LoadError
@@ -41,11 +42,29 @@ class Person:
         return Principal(account, self.name, self.may_answer)
 
 
-@attrs.frozen
+@attrs.define
 class People:
-    """Everybody whom the config names."""
+    """Everybody whom the config names. A reload changes who that is, for whoever holds it; `changes` counts them."""
 
     everybody: tuple[Person, ...] = ()
+    changes: int = attrs.field(default=0, eq=False)
+    _changed: trio.Event = attrs.field(factory=trio.Event, eq=False, init=False, repr=False)
+
+    def change(self, everybody: tuple[Person, ...]) -> None:
+        """From now on these, at once."""
+        self.everybody = everybody
+        self.changes += 1
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def wait_changed(self, since: int) -> None:
+        """Return once `changes` is no longer `since`."""
+        while self.changes == since:
+            await self._changed.wait()
+
+    def by_name(self, name: str) -> Person | None:
+        """The person of that name."""
+        return next((person for person in self.everybody if person.name == name), None)
 
     def by_token(self, token: str) -> Principal | None:
         """Whose token it is."""

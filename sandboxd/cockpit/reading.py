@@ -12,8 +12,9 @@ from typing import Any, Final
 import attrs
 
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS, RUN_FACTS
+from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.model import TaskState
-from sandboxd.cockpit.audit import NO_LINKS, Links
+from sandboxd.cockpit.apart import Fault
 from sandboxd.cockpit.links import read_links
 from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import plain_text
@@ -115,7 +116,7 @@ class Seen:
 
     `message`: what stands in its status. `said`: ids of its client's messages, each with the prompt that it answers.
     `keeps_answers`: it is a sandboxd's, whose history has every answer that was accepted. `links`: what it says that it belongs
-    to, where it says so.
+    to, where it says so. `timestamp`: since when it stands so, in the host's words.
     """
 
     task_id: str
@@ -125,6 +126,7 @@ class Seen:
     said: tuple[tuple[str, str | None], ...] = ()
     keeps_answers: bool = False
     links: Links = NO_LINKS
+    timestamp: str = ""
 
     @property
     def text(self) -> str:
@@ -132,6 +134,44 @@ class Seen:
         parts = self.message.get("parts")
         texts = [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
         return "\n".join(text for text in texts if isinstance(text, str))
+
+
+@attrs.frozen
+class Unread:
+    """A task that a host lists, and that cannot be read; an id is empty where not even that can be."""
+
+    task_id: str
+    context_id: str
+    why: str
+
+
+@attrs.frozen
+class Listed:
+    """What a host lists: the tasks, and those that cannot be read."""
+
+    tasks: tuple[Seen, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    def __add__(self, other: Listed) -> Listed:
+        return Listed(self.tasks + other.tasks, self.unread + other.unread)
+
+
+def read_listed(values: Any) -> Listed:
+    """The tasks of one page; one that cannot be read hides none of the others."""
+    tasks, unread = list[Seen](), list[Unread]()
+    for value in values if isinstance(values, list) else []:
+        if isinstance(value, Fault):
+            unread.append(Unread(value.task_id, value.context_id, value.why))
+            continue
+        try:
+            if (seen := read_task(value)) is None:
+                raise Unreadable("it is no Task")
+            tasks.append(seen)
+        except Unreadable as error:
+            fields = value if isinstance(value, Mapping) else {}
+            task_id, context_id = (one if isinstance(one := fields.get(name), str) else "" for name in ("id", "contextId"))
+            unread.append(Unread(task_id, context_id, str(error)))
+    return Listed(tuple(tasks), tuple(unread))
 
 
 def read_task(value: Any) -> Seen | None:
@@ -150,6 +190,7 @@ def read_task(value: Any) -> Seen | None:
     if state is None:
         raise Unreadable("it has no task state of A2A 1.0")
     message, history, metadata = status.get("message"), value.get("history"), value.get("metadata")
+    timestamp = status.get("timestamp")
     return Seen(
         task_id,
         str(value.get("contextId") or ""),
@@ -158,6 +199,7 @@ def read_task(value: Any) -> Seen | None:
         tuple(_said(history)) if isinstance(history, list) else (),
         isinstance(history, list) and isinstance(metadata, Mapping) and RUN_FACTS in metadata,
         read_links(value),
+        timestamp if isinstance(timestamp, str) else "",
     )
 
 

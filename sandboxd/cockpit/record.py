@@ -7,10 +7,11 @@ from typing import Any
 
 import attrs
 
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import Decided
 from sandboxd.approvals.record import Approval
-from sandboxd.cockpit.audit import Links
 from sandboxd.cockpit.codec import Wire
+from sandboxd.cockpit.receipts.receipt import Receipt
 from sandboxd.errors import Problem
 
 
@@ -25,13 +26,17 @@ class Place:
 
 @attrs.frozen
 class Record:
-    """One prompt: where it stands, its envelope as it came, what it belongs to, and its approval."""
+    """One prompt: where it stands, its envelope as it came, what it belongs to, and its approval.
+
+    `receipts`: what is known of its answer behind the acceptance; they are about whichever answer the host took.
+    """
 
     number: int
     place: Place
     envelope: Mapping[str, Any]
     links: Links
     approval: Approval
+    receipts: tuple[Receipt, ...] = ()
 
     @property
     def prompt_id(self) -> str:
@@ -63,7 +68,9 @@ class Pending:
 
 @attrs.frozen
 class News:
-    """Something that people are told: asked, reminder, escalation (by `route`), invalid, closed, or alert with its `why`.
+    """Something that people are told: asked, reminder, escalation (by `route`), invalid, closed, alert or receipt.
+
+    `why`: of an alert, its reason; of receipts, which ones.
 
     A channel keeps the number of the last one that it has told; the record is as it stands now.
     """

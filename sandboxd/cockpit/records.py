@@ -15,11 +15,12 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import Event, Received, Restarted, Ticked
 from sandboxd.approvals.reducer import begin, decide
 from sandboxd.approvals.routing import Principal
+from sandboxd.chain import Kept
 from sandboxd.cockpit import audit, rows
-from sandboxd.cockpit.audit import Kept, Links
 from sandboxd.cockpit.codec import from_us
 from sandboxd.cockpit.missions import rows as missions
 from sandboxd.cockpit.record import Heard, News, Pending, Place, Record, Sighting
@@ -40,14 +41,21 @@ class Records:
         self._changes = 0
         self._changed = trio.Event()
 
-    async def receive(self, place: Place, envelope: Mapping[str, Any], event: Received, links: Links) -> Heard:
-        """A valid envelope of an input-required task, for the first time or again."""
+    async def receive(
+        self, place: Place, envelope: Mapping[str, Any], event: Received, links: Links, *, most: int
+    ) -> Heard | None:
+        """A valid envelope of an input-required task, for the first time or again.
 
-        def work(connection: sqlite3.Connection) -> Heard:
+        None: its task has asked more than `most` questions before, so it is not put on record.
+        """
+
+        def work(connection: sqlite3.Connection) -> Heard | None:
             now = self._clock()
             known = rows.find(connection, place.host, event.question.prompt_id)
             if known is not None:
                 return decide_question(connection, known, event, now)
+            if rows.asked(connection, place.host, place.task_id) > most:
+                return None
             decided = begin(event, now)
             record = rows.insert(connection, place, envelope, links, decided.approval)
             rows.tell(connection, record, event, decided, now=now)
@@ -95,18 +103,22 @@ class Records:
         next_us = await self._database.read(rows.next_due)
         return None if next_us is None else from_us(next_us)
 
-    async def sight(self, place: Place, *, kind: str, digest: str, text: str, why: str) -> int:
-        """A task that asks what cannot be asked here; how many questions it has asked."""
+    async def sight(self, place: Place, *, kind: str, digest: str, text: str, why: str, links: Links, most: int) -> bool:
+        """A task that asks what cannot be asked here; whether it has asked `most` questions at most, this one included.
 
-        def work(connection: sqlite3.Connection) -> int:
-            rows.sight(connection, place, kind=kind, digest=digest, text=text, why=why, now=self._clock())
-            return rows.asked(connection, place.host, place.task_id)
+        What goes beyond that by more than one is not put on record.
+        """
+
+        def work(connection: sqlite3.Connection) -> bool:
+            if rows.asked(connection, place.host, place.task_id) <= most:
+                rows.sight(connection, place, kind=kind, digest=digest, text=text, why=why, links=links, now=self._clock())
+            return rows.asked(connection, place.host, place.task_id) <= most
 
         return await self._write(work)
 
-    async def pass_by(self, place: Place, digest: str = "") -> None:
+    async def pass_by(self, place: Place, links: Links, digest: str = "") -> None:
         """What was sighted at the task is over, but for what has that digest."""
-        await self._write(lambda connection: rows.pass_by(connection, place, digest, self._clock()))
+        await self._write(lambda connection: rows.pass_by(connection, place, digest, links, self._clock()))
 
     async def find(self, host: str, prompt_id: str) -> Record | None:
         """The question of that id on that host."""

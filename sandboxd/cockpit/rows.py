@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import (
     Alert,
     Contested,
@@ -31,11 +32,15 @@ from sandboxd.approvals.record import Approval
 from sandboxd.approvals.routing import Principal
 from sandboxd.approvals.timing import next_wake
 from sandboxd.cockpit import audit
-from sandboxd.cockpit.audit import Entry, Links
-from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, to_us
+from sandboxd.cockpit.audit import Entry
+from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wire, from_us, to_us
+from sandboxd.cockpit.receipts.receipt import Receipt, What
 from sandboxd.cockpit.record import News, Pending, Place, Record, Sighting
 
-_RECORDS: Final = "SELECT number, host, task_id, context_id, envelope, links, body FROM prompts "
+_RECEIPTS: Final = (
+    "(SELECT json_group_array(json_array(what, how, said_at_us, at_us)) FROM receipts WHERE prompt = prompts.number)"
+)
+_RECORDS: Final = f"SELECT number, host, task_id, context_id, envelope, links, body, {_RECEIPTS} FROM prompts "  # noqa: S608 - ours
 _UNSAID: Final = ("nothing", "repeated")  # nobody did anything, and nothing came of it
 _SAYS_SOMETHING: Final = ("counted", "decided")
 
@@ -124,6 +129,8 @@ def keep(
             ),
         )
     tell(connection, after, event, decided, now=now, done=done, lasted_ms=lasted_ms)
+    if after.approval.status == "responded" and record.approval.phase != "closed" and not record.receipts:
+        connection.execute("INSERT INTO receipts_awaited (prompt) VALUES (?)", (record.number,))
     return after
 
 
@@ -161,7 +168,7 @@ def tell_people(connection: sqlite3.Connection, number: int, now: datetime) -> N
     told = connection.execute("UPDATE prompts SET is_told = 1 WHERE number = ? AND phase = 'open' AND is_told = 0", (number,))
     if told.rowcount:
         record = by_number(connection, number)
-        _insert_news(connection, record, now, "asked", "", "")
+        add_news(connection, record, now, "asked")
         place, prompt_id = record.place, record.prompt_id
         told_entry = Entry(now, place.host, prompt_id, place.task_id, place.context_id, "told", "asked", links=record.links)
         audit.append(connection, told_entry)
@@ -180,7 +187,17 @@ def drop_wires(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM wires")
 
 
-def sight(connection: sqlite3.Connection, place: Place, *, kind: str, digest: str, text: str, why: str, now: datetime) -> None:
+def sight(
+    connection: sqlite3.Connection,
+    place: Place,
+    *,
+    kind: str,
+    digest: str,
+    text: str,
+    why: str,
+    links: Links,
+    now: datetime,
+) -> None:
     """A task that asks what cannot be asked here."""
     added = connection.execute(
         "INSERT INTO sightings (host, task_id, digest, kind, at_us, text, why) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -188,9 +205,7 @@ def sight(connection: sqlite3.Connection, place: Place, *, kind: str, digest: st
         (place.host, place.task_id, digest, kind, to_us(now), text, why),
     ).rowcount
     if added:
-        seen = Entry(
-            now, place.host, None, place.task_id, place.context_id, "seen", kind, why=why, links=Links(sandbox=place.host)
-        )
+        seen = Entry(now, place.host, None, place.task_id, place.context_id, "seen", kind, why=why, links=links)
         audit.append(connection, seen)
 
 
@@ -200,29 +215,32 @@ def note(
     *,
     event: str,
     outcome: str,
-    principal: Principal,
+    principal: Principal | None,
     channel: str,
     now: datetime,
+    why: str = "",
 ) -> None:
-    """What somebody did about a question that changes nothing of it."""
-    place, took = record.place, now - record.approval.received_at
+    """What somebody did about a question, or was told of it, that changes nothing of it."""
+    place = record.place
     entry = Entry(
-        *(now, place.host, record.prompt_id, place.task_id, place.context_id, event, outcome, principal.name, channel),
+        *(now, place.host, record.prompt_id, place.task_id, place.context_id, event, outcome),
+        principal=principal.name if principal else None,
+        channel=channel,
+        why=why,
         rev=record.approval.rev,
-        took_ms=int(took.total_seconds() * 1000),
+        took_ms=audit.ms_between(record.approval.received_at, now),
         links=record.links,
     )
     audit.append(connection, entry)
 
 
-def pass_by(connection: sqlite3.Connection, place: Place, digest: str, now: datetime) -> None:
+def pass_by(connection: sqlite3.Connection, place: Place, digest: str, links: Links, now: datetime) -> None:
     """The task no longer asks what was sighted, but for what has that digest."""
     gone = connection.execute(
         "UPDATE sightings SET gone_at_us = ? WHERE host = ? AND task_id = ? AND digest <> ? AND gone_at_us IS NULL",
         (to_us(now), place.host, place.task_id, digest),
     ).rowcount
     if gone:
-        links = Links(sandbox=place.host)
         audit.append(connection, Entry(now, place.host, None, place.task_id, place.context_id, "seen", "gone", links=links))
 
 
@@ -244,21 +262,22 @@ def _set_wire(connection: sqlite3.Connection, record: Record, wire: Wire) -> Non
 
 
 def _add_news(connection: sqlite3.Connection, record: Record, effect: Effect, now: datetime) -> None:
-    news: tuple[str, str, str]
     match effect:
         case Tell(what=what, route=route):
-            news = (what, route, "")
+            add_news(connection, record, now, what, route=route)
         case Alert(why=why):
-            news = ("alert", "", why)
+            add_news(connection, record, now, "alert", why=why)
         case _:  # calls went the other way; `Ask` becomes news when no rule answers (`tell_people`)
             return
-    _insert_news(connection, record, now, *news)
 
 
-def _insert_news(connection: sqlite3.Connection, record: Record, now: datetime, *news: str) -> None:
+def add_news(
+    connection: sqlite3.Connection, record: Record, now: datetime, what: str, *, route: str = "", why: str = ""
+) -> None:
+    """A piece of news of that question, for the channels."""
     connection.execute(
         "INSERT INTO news (prompt, rev, at_us, what, route, why) VALUES (?, ?, ?, ?, ?, ?)",
-        (record.number, record.approval.rev, to_us(now), *news),
+        (record.number, record.approval.rev, to_us(now), what, route, why),
     )
 
 
@@ -283,7 +302,7 @@ def _entry(record: Record, event: Event, mark: Mark, now: datetime) -> Entry:
         channel=channel,
         why=mark.why,
         rev=approval.rev,
-        took_ms=None if isinstance(event, Received) else int((now - approval.received_at).total_seconds() * 1000),
+        took_ms=None if isinstance(event, Received) else audit.ms_between(approval.received_at, now),
         note=getattr(event, "note", ""),
         payload_class=approval.terms.payload_class if isinstance(event, Voted) else None,
         payload=payload,
@@ -314,5 +333,11 @@ def select(connection: sqlite3.Connection, which: str, *values: str | int | None
 
 
 def _record(row: Sequence[Any]) -> Record:  # the table is STRICT, so each column has its type
-    number, host, task_id, context_id, envelope, links, body = row
-    return Record(number, Place(host, task_id, context_id), json.loads(envelope), Links(**json.loads(links)), decode(body))
+    number, host, task_id, context_id, envelope, links, body, receipts = row
+    known = tuple(_receipt(*one) for one in json.loads(receipts))
+    place = Place(host, task_id, context_id)
+    return Record(number, place, json.loads(envelope), Links(**json.loads(links)), decode(body), known)
+
+
+def _receipt(what: What, how: str, said_at_us: int | None, at_us: int) -> Receipt:
+    return Receipt(what, how, None if said_at_us is None else from_us(said_at_us), from_us(at_us))

@@ -10,7 +10,9 @@ from typing import Final
 
 from sandboxd.cockpit.channels.tables import CHANNELS
 from sandboxd.cockpit.missions.tables import MISSIONS
+from sandboxd.cockpit.receipts.tables import RECEIPTS
 from sandboxd.cockpit.relay.tables import RELAY
+from sandboxd.cockpit.web.session_rows import SESSIONS
 from sandboxd.db.schema import Schema
 
 _FIRST: Final = """
@@ -93,4 +95,4 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS, CHANNELS, RELAY))  # "CKPT"
+SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS, CHANNELS, RELAY, RECEIPTS, SESSIONS))  # "CKPT"

@@ -6,10 +6,11 @@ is to bring answers is started in the same block, with the controller that it yi
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -25,11 +26,14 @@ from sandboxd.cockpit.ledger import STORE_NAME
 from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.records import open_records
 from sandboxd.cockpit.relay.serve import open_relay, relay_door
+from sandboxd.cockpit.reload import Reloader
 from sandboxd.cockpit.watch import LOOK_EVERY_S, watch
 from sandboxd.cockpit.web.serve import open_web
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.errors import LoadError
 from sandboxd.schemas.judge import open_judge
+from sandboxd.service.hangups import open_hangups
+from sandboxd.service.manager import BadHandover, Manager, take
 from sandboxd.serving.listeners import CannotListen, Listener
 
 EXIT_OK: Final = 0
@@ -71,22 +75,26 @@ async def open_cockpit(config: CockpitConfig, *, look_every_s: float = LOOK_EVER
 def main(path: Path) -> int:
     """Run until told to stop (SIGTERM, SIGINT); the exit code."""
     logs.configure()
-    code = EXIT_OK
+    code, manager = EXIT_OK, Manager()
     try:
-        trio.run(_serve, load_config(path))
+        manager = take(os.environ, os.getpid())
+        trio.run(_run, path, load_config(path), manager)
     except* LoadError as group:
-        code = _failed(group, EXIT_CONFIG)
-    except* (DatabaseUnavailable, CannotListen) as group:
-        code = _failed(group, EXIT_FAILED)
+        code = _failed(group, manager, EXIT_CONFIG)
+    except* (BadHandover, DatabaseUnavailable, CannotListen) as group:
+        code = _failed(group, manager, EXIT_FAILED)
+    finally:
+        manager.notifier.close()
     return code
 
 
-def _failed(group: BaseExceptionGroup[Exception], code: int) -> int:
+def _failed(group: BaseExceptionGroup[Exception], manager: Manager, code: int) -> int:
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
     why = f"cannot keep the cockpit's record: {found}" if isinstance(found, DatabaseUnavailable) else str(found)
     sys.stderr.write(f"error: {why}\n")  # not the log: that is for what happens while it runs
+    manager.notifier.failed(why)
     return code
 
 
@@ -97,17 +105,33 @@ def _base_url(config: CockpitConfig, listeners: Sequence[Listener]) -> str | Non
     return next((listener.url for listener in listeners if listener.url), None)
 
 
-async def _serve(config: CockpitConfig) -> None:
+async def _run(path: Path, config: CockpitConfig, manager: Manager) -> None:
+    with ExitStack() as stack:  # a SIGHUP that comes while it starts must not end it
+        await _serve(config, manager, open_hangups(stack), Reloader(path, config, manager.notifier))
+
+
+async def _serve(config: CockpitConfig, manager: Manager, hangups: AsyncIterator[int] | None, reloader: Reloader) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with AsyncExitStack() as stack:
             controller = await stack.enter_async_context(open_cockpit(config))
             door = link_door(config, controller, now)
             relay = relay_door(config, controller, now)
             more = door.routes() + (relay.routes() if relay else ())
-            listeners = await stack.enter_async_context(open_web(config, controller, more))
+            listeners = await stack.enter_async_context(open_web(config, controller, more, manager.sockets))
             await stack.enter_async_context(open_relay(relay))
             await stack.enter_async_context(open_channels(config, controller, door, _base_url(config, listeners), now))
+            nursery = await stack.enter_async_context(trio.open_nursery())  # reloads
+            nursery.start_soon(_reload_on_signal, hangups, reloader)
             _log.info("the cockpit runs", hosts=",".join(host.name for host in config.hosts))
+            manager.notifier.ready("ready")
             async for _ in signals:
+                manager.notifier.stopping("stopping; what is under way is found out at the next start")
+                nursery.cancel_scope.cancel()
                 break
     _log.info("the cockpit ends")
+
+
+async def _reload_on_signal(hangups: AsyncIterator[int] | None, reloader: Reloader) -> None:
+    if hangups is not None:
+        async for _ in hangups:
+            await reloader.reload()

@@ -11,11 +11,14 @@ import httpx
 import trio
 
 from sandboxd.a2a.jsontext import parse_json
+from sandboxd.cockpit.apart import read_apart
 from sandboxd.cockpit.reading import Unreachable, Unreadable
 from sandboxd.cockpit.sse import TooLong
 from sandboxd.errors import InvalidJson
 
 BODY_MAX_BYTES: Final = 32 * 1024 * 1024  # a task comes with its artifacts
+LIST_MAX_BYTES: Final = 8 * 1024 * 1024  # one page of a list, in which tasks come without them
+_LARGE_BYTES: Final = 256 * 1024  # to read so much takes some milliseconds
 
 
 class Whole(httpx.AsyncByteStream):
@@ -50,36 +53,59 @@ async def read_body(response: httpx.Response) -> Any:
     """The body as JSON; None where a refusal has none. `Unreadable`."""
     data = await read_bytes(response)
     try:
-        return json_of(data)
+        return await _beside(json_of, data)
     except Unreadable:
-        if response.status_code >= httpx.codes.BAD_REQUEST:
-            return None  # the status says enough
+        if response.status_code >= httpx.codes.MULTIPLE_CHOICES:
+            return None  # the status says enough; a redirect is followed by nobody
         raise
 
 
-async def read_bytes(response: httpx.Response) -> bytes:
-    """The body; `Unreadable` when it has more than `BODY_MAX_BYTES`."""
+async def read_page(response: httpx.Response) -> Any:
+    """The same of a page of a list: a task in it that is no good JSON is a `Fault`."""
+    data = await read_bytes(response, most=LIST_MAX_BYTES)
+    try:
+        return await _beside(json_of, data)
+    except Unreadable:
+        if response.status_code >= httpx.codes.MULTIPLE_CHOICES:
+            return None
+    try:
+        return await _beside(read_apart, data)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("it is no JSON") from error
+
+
+async def read_bytes(response: httpx.Response, *, most: int = BODY_MAX_BYTES) -> bytes:
+    """The body; `Unreadable` when it has more than that."""
     data = bytearray()
 
     def take(piece: bytes) -> bool:
         data.extend(piece)
-        return len(data) <= BODY_MAX_BYTES
+        return len(data) <= most
 
     await drain(response, take)
-    if len(data) > BODY_MAX_BYTES:
-        raise Unreadable(f"the answer has more than {BODY_MAX_BYTES} bytes")
+    if len(data) > most:
+        raise Unreadable(f"the answer has more than {most} bytes")
     return bytes(data)
 
 
+async def _beside(parse: Callable[[bytes], Any], data: bytes) -> Any:
+    """Read much of it in a thread, where everything else goes on meanwhile."""
+    return parse(data) if len(data) <= _LARGE_BYTES else await trio.to_thread.run_sync(parse, data)
+
+
 async def drain(response: httpx.Response, take: Callable[[bytes], bool]) -> None:
-    """Give each piece of the body to `take` until it has enough; what `take` raises is raised.
+    """Give each piece of the body to `take` until it has enough; what `take` raises is raised. `Unreadable`.
+
+    A compressed body was not asked for, and is not unpacked: a few bytes of one can become any number.
 
     httpx reads through generators within generators. Left in the middle they are closed by nobody, so the loop is never left:
     it is cancelled, which ends all of them from within.
     """
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise Unreadable("the answer is compressed, which was not asked for")
     failure: Exception | None = None
     with trio.CancelScope() as scope:
-        async for piece in response.aiter_bytes():
+        async for piece in response.aiter_raw():
             try:
                 if failure is None and take(piece):
                     continue

@@ -19,12 +19,14 @@ from sandboxd.cockpit.agent import Agent
 from sandboxd.cockpit.controller import Controller
 from sandboxd.cockpit.push_source import LOOK_EVERY_S as PUSHED_EVERY_S
 from sandboxd.cockpit.push_source import PushSource
-from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
+from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unread, Unreadable
+from sandboxd.cockpit.record import Record
 
 LOOK_EVERY_S: Final = 1.0  # a question of a task that is followed comes by its stream, at once
 FOLLOWED_MAX: Final = 200  # the rest are looked at by their lists
 WAIT_MAX_S: Final = 15.0
 NEWS_MAX: Final = 64  # of one task, not yet looked at
+LOOKS_AT_ONCE: Final = 8  # at tasks that are on record here, and not listed
 _SAME_LIMIT: Final = 3
 
 _log = logs.logger(__name__)
@@ -41,7 +43,10 @@ class _Watch:
         self._agent = agent
         self._every_s = every_s
         self._followed = set[str]()
-        self._closes_when_asking = set[str]()
+        self._closes_when_asking: dict[str, None] = {}
+        self._spoiled: dict[
+            str, TaskState
+        ] = {}  # whose stream cannot be read: followed by lists until the state is another one
 
     @property
     def _pushes(self) -> PushSource | None:
@@ -72,34 +77,57 @@ class _Watch:
                     await pushes.wait_told(self._agent.name, since, wait_s)
 
     async def _look(self, nursery: trio.Nursery) -> None:
-        tasks = await self._agent.unfinished()
-        for seen in tasks:
+        listed = await self._agent.unfinished()
+        await self._controller.cannot_read(self._agent, listed.unread)
+        for seen in listed.tasks:
             await self._controller.saw(self._agent, seen)
             pushes = self._pushes
             if pushes is not None and await pushes.follow(self._agent, seen.task_id):
                 continue
             follows = seen.state is not TaskState.INPUT_REQUIRED or seen.task_id not in self._closes_when_asking
+            follows = follows and self._spoiled.get(seen.task_id) != seen.state
             if follows and seen.task_id not in self._followed and len(self._followed) < FOLLOWED_MAX:
                 self._followed.add(seen.task_id)
-                nursery.start_soon(self._follow, seen.task_id)
-        await self._look_after(tasks)
+                nursery.start_soon(self._follow, seen.task_id, seen.state)
+        await self._look_after(listed.tasks, {one.task_id for one in listed.unread})
 
-    async def _look_after(self, tasks: Sequence[Seen]) -> None:
-        """Questions whose task is not among those that go on."""
+    async def _look_after(self, tasks: Sequence[Seen], unread: set[str]) -> None:
+        """What is on record of tasks that are not among those that go on; each is looked at by itself."""
         listed = {seen.task_id for seen in tasks}
         if (pushes := self._pushes) is not None:
             pushes.forget(self._agent.name, listed)
-        await self._controller.missions.look_after(self._agent, listed)
-        for record in await self._controller.records.unfinished():
-            if record.place.host != self._agent.name or record.place.task_id in listed:
-                continue
+        for kept in (self._spoiled, self._closes_when_asking):
+            for task_id in [one for one in kept if one not in listed]:
+                kept.pop(task_id)
+        await self._controller.missions.look_after(self._agent, listed | unread)
+        await self._controller.receipts.look_after(self._agent, {seen.task_id: seen for seen in tasks})
+        records = [one for one in await self._controller.records.unfinished() if one.place.host == self._agent.name]
+        sighted = self._controller.sightings.of_host(self._agent.name)
+        known = {record.place.task_id for record in records} | set(sighted)
+        limit = trio.CapacityLimiter(LOOKS_AT_ONCE)
+        async with trio.open_nursery() as nursery:  # one task for each task of the host
+            for task_id in known - listed - unread:
+                of_task = [record for record in records if record.place.task_id == task_id]
+                nursery.start_soon(self._look_at, task_id, of_task, limit)
+
+    async def _look_at(self, task_id: str, records: Sequence[Record], limit: trio.CapacityLimiter) -> None:
+        async with limit:
             try:
-                await self._controller.saw(self._agent, await self._agent.get(record.place.task_id))
+                if not task_id:  # what cannot be read of a list, and can be by now
+                    await self._controller.passed(self._agent, task_id)
+                    return
+                await self._controller.saw(self._agent, await self._agent.get(task_id))
             except Refused as refused:
                 if refused.is_unknown_task:
-                    await self._controller.vanished(record)
+                    await self._controller.passed(self._agent, task_id)
+                    for record in records:
+                        await self._controller.vanished(record)
+            except Unreadable as error:
+                await self._controller.cannot_read(self._agent, [Unread(task_id, "", str(error))])
+            except Unreachable:
+                return  # the next look tries again
 
-    async def _follow(self, task_id: str) -> None:
+    async def _follow(self, task_id: str, state: TaskState) -> None:
         """One stream, and the next one where it broke, until the task ends or its host closes it in good order."""
         stream = _Stream(self._agent, task_id)
         try:
@@ -110,10 +138,12 @@ class _Watch:
                         await self._controller.saw(self._agent, seen)
                 if isinstance(stream.failure, Refused | Unreadable):
                     _log.info("Cannot follow a task", host=self._agent.name, task=task_id, why=str(stream.failure))
+                    if not (isinstance(stream.failure, Refused) and stream.failure.is_passing):
+                        self._spoiled[task_id] = state if stream.last is None else stream.last.state
                     return
                 if stream.failure is None:
                     if stream.last is not None and stream.last.state is TaskState.INPUT_REQUIRED:
-                        self._closes_when_asking.add(task_id)
+                        self._closes_when_asking[task_id] = None
                     return
                 await trio.sleep(self._every_s * 2**broken)
         finally:

@@ -125,8 +125,10 @@ class Detector:
         elif self._witnessed or self._again is not None or ((self._rules or self.by_shape) and not data.endswith(b"\n")):
             self._deadline = now + self._first_settle_s  # the echo of a discarded answer may come after the news of its end
             if self._witnessed:  # not put off for ever: somebody may be waited for beside a spinner
-                self._look_by = self._look_by if self._look_by is not None else now + _LOOK_BY_S
-                self._deadline = min(self._deadline, self._look_by)
+                if self._look_by is None:
+                    self._look_by = now + _LOOK_BY_S
+                elif self._look_by < self._deadline:
+                    self._deadline = self._look_by
         else:
             self._deadline = None  # the line has ended, so nothing stands on it
 

@@ -21,6 +21,8 @@ from sandboxd.hitl.answer import AnswerForm
 
 SETTLE_S: Final = 0.2  # of a line that the kernel says is waited on
 WEAK_SETTLE_S: Final = 0.5  # of one that only looks like a question
+_SIGN_MAX: Final = 3  # characters of a sign that says nothing else: `$`, `>>>`
+_PUSHED_ROWS: Final = 4  # how far up other output may have pushed a question that is still read
 _AGAIN: Final = re.compile(r"(?i)\b(?:again|repeat|retype|re-?enter|confirm|verify|verification)\b|wiederhol|repet|confirm")
 
 
@@ -103,13 +105,27 @@ def _by_kernel(view: View, evidence: Evidence, past: Past) -> Finding | None:
     if view.unknown and not view.line:
         return None
     if not line.strip():
-        row = view.rows[-1] if view.rows else ""
-        if not row.strip() or not shape.asks_above(view.above):
+        line = _asked_above(view, evidence, past)
+        if not line:
             return None
-        line = view.above
     elif not (evidence.is_exact or evidence.hides_typing or view.edits) and _goes_on(line, evidence):
         return None
     return _generic("kernel", line, view, evidence, past)
+
+
+def _asked_above(view: View, evidence: Evidence, past: Past) -> str:
+    """The line above that asks, where the cursor's is empty: the nearest, or one that other output has pushed up since.
+
+    For the latter somebody must wait for a whole line, and it must stand below what was answered last; the name of a field
+    counts only for one who is blocked in a read, since services that keep their input open report alike: `listening on:`.
+    """
+    if view.rows and view.rows[-1].strip() and shape.asks_above(view.above):
+        return view.above
+    if not evidence.canonical:
+        return ""
+    near = list(enumerate(view.rows, view.row - len(view.rows)))[-_PUSHED_ROWS:]
+    asks = shape.asks_still if evidence.is_exact else shape.asks_above
+    return next((text for row, text in reversed(near) if row >= (past.next_row or 0) and asks(text)), "")
 
 
 def _goes_on(line: str, evidence: Evidence) -> bool:
@@ -125,7 +141,8 @@ def _by_text(view: View, evidence: Evidence, past: Past) -> Finding | None:
         return None
     if shape.is_prompt(line) or view.is_field:
         return _generic("text", line, view, evidence, past)
-    is_known = view.edits or view.row == past.next_row or shape.without_numbers(line) in past.answered
+    is_first = not view.row and len(line.strip()) <= _SIGN_MAX  # no transcript begins with a sign that is left open
+    is_known = view.edits or is_first or view.row == past.next_row or shape.without_numbers(line) in past.answered
     if shape.is_bare_prompt(line) and (is_known or shape.is_introduced(view)):
         return _generic("text", line, view, evidence, past)
     return None

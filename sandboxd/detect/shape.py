@@ -199,6 +199,11 @@ def asks_above(row: str) -> bool:
     return bool(text.strip()) and (_ASKS_ABOVE.search(text) or _YES_NO.search(text)) is not None and not is_log(row)
 
 
+def asks_still(row: str) -> bool:
+    """Whether a line further up is a question for its looks alone, and no heading of what stands below it."""
+    return asks_above(row) or (is_prompt(row) and len(row.rstrip()) <= _FIELD_MAX)
+
+
 def menu_reason(view: View) -> str:
     """Why this is a menu or a screen of keys, which no line of text answers; empty: it is none. Only for raw mode."""
     line = tail(view.line)

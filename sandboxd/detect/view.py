@@ -57,7 +57,7 @@ def view_of(screen: Screen) -> View:
     if screen.is_alternate:
         return attrs.evolve(blank, row=place.first + place.at, unknown="the alternate screen is shown", full_screen=True)
     lost = "the cursor was moved to a row of its own" if place.is_lost else ""
-    if lost and not (screen.is_on_fresh_row and screen.brackets_paste):
+    if lost and not _is_editing_below(screen):
         written = _tidy(place.row.text.lstrip())
         return attrs.evolve(blank, written=written, row=place.first + place.at, unknown=lost, full_screen=True)
     drawn = _drawn(screen) if screen.hides_cursor and not lost else None
@@ -83,6 +83,12 @@ def view_of(screen: Screen) -> View:
     return attrs.evolve(
         view, line=line, is_cut=is_cut, unknown=lost or ("something stands below the cursor's line" if view.below else "")
     )
+
+
+def _is_editing_below(screen: Screen) -> bool:
+    """Whether a line editor goes on in a new row below a full screen; an editor of screens stands in front of its text."""
+    is_in_front = screen.place.column == 0 and bool(screen.place.row.text.strip())
+    return screen.is_on_fresh_row and screen.brackets_paste and not is_in_front
 
 
 def _without_right_prompt(screen: Screen) -> str:
@@ -113,6 +119,8 @@ def _drawn(screen: Screen) -> tuple[int, str, bool] | None:
         row = rows[index]
         if row.drawn_at is None or row.is_stale:
             continue
+        if index == at and screen.place.column < row.drawn_at:
+            continue  # a menu's mark: who draws a cursor leaves the real one there, behind it, or below
         text = _before(row)
         if not text or text[0] not in _FRAME:
             return index, text, False

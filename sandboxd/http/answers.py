@@ -11,24 +11,22 @@ from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 import quart
-from werkzeug.exceptions import HTTPException
 
 from sandboxd import errors, metrics
 from sandboxd.a2a import faults, jsonrpc
 from sandboxd.a2a.jsontext import dump_json
-from sandboxd.errors import Internal, MethodNotFound, NotReady, Refusal
+from sandboxd.errors import Refusal
 from sandboxd.http.manners import Speech
-from sandboxd.logs import logger
 from sandboxd.operations.unsent import HELD
+from sandboxd.serving.refusals import House, headers_of, refusal_of
 from sandboxd.store.base import StoreUnavailable
 
 JSON: Final = "application/json"
 A2A_JSON: Final = "application/a2a+json"
 PROBLEM: Final = "application/problem+json"
-CHALLENGE: Final = 'Bearer realm="sandboxd"'
+HOUSE: Final = House("host", "store", StoreUnavailable, "sandboxd")
 
 _HTTP_LAYER: Final = (errors.Unauthenticated, errors.Forbidden, errors.TooLarge, errors.RateLimited)
-_log = logger(__name__)
 
 
 def instance_of(path: str) -> str:
@@ -63,12 +61,7 @@ def refusal_answer(
     if speech.manner == "rest" and wants_a2a_json(quart.request):
         media_type = A2A_JSON
     made = quart.Response(body, usual, content_type=media_type)
-    if isinstance(refusal, errors.Unauthenticated):
-        made.headers["WWW-Authenticate"] = CHALLENGE
-    if isinstance(refusal, errors.TooBusy | NotReady):
-        made.headers["Retry-After"] = "1"
-    if isinstance(refusal, errors.RateLimited):
-        made.headers["Retry-After"] = str(refusal.facts["retry_after_s"])
+    made.headers.update(headers_of(refusal, HOUSE))
     if isinstance(refusal, errors.RangeNotSatisfiable):
         made.headers["Content-Range"] = f"bytes */{refusal.facts['size']}"
     return made
@@ -113,22 +106,4 @@ def _spelled(refusal: Refusal, speech: Speech, path: str, call_id: jsonrpc.CallI
 
 def as_refusal(error: Exception) -> tuple[Refusal, int | None]:
     """What a caller is told of an error, and the HTTP status where HTTP has its own; what is ours goes to the log."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:  # a nursery's wrapping
-        error = error.exceptions[0]
-    match error:
-        case Refusal():
-            return error, None
-        case StoreUnavailable():
-            _log.error("Cannot use the store", error=str(error))
-            return NotReady("cannot serve the request: the store is not available"), None
-        case HTTPException(code=404):
-            return MethodNotFound("cannot find the path"), 404
-        case HTTPException(code=405):
-            return MethodNotFound("cannot use this method here"), 405
-        case HTTPException(code=408):
-            return errors.InvalidRequest("cannot read the body: it took too long"), 408
-        case HTTPException(code=int(code)) if 400 <= code < 500:
-            return errors.InvalidRequest("cannot read the request"), code
-        case _:
-            _log.error("Cannot finish a request", exc_info=error)
-            return Internal("cannot finish the request: a fault of this host, its log has more"), None
+    return refusal_of(error, HOUSE)

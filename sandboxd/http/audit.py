@@ -1,7 +1,8 @@
 """How does an operator read the audit record?
 
-`GET /audit?limit=N`: the last N records. `GET /audit?after=N`: those after number N, in order; `next` is where to go on. It is
-of the whole host, so it is for admins of all of it.
+`GET /audit?limit=N`: the last N records. `GET /audit?after=N`: those after number N, in order; `next` is where to go on, and
+`begins` the entry behind which the chain (`sandboxd.chain`) stands. Ids that a record has none of are left out. It is of the
+whole host, so it is for admins of all of it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ from typing import Any, Final
 
 import quart
 
-from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import InvalidParams, Problem
 from sandboxd.http.answers import answer
 from sandboxd.http.doors import Doors
-from sandboxd.operations.audit import read_audit
+from sandboxd.operations.audit import read_audit, read_audit_end
 from sandboxd.operations.host import Caller
-from sandboxd.store.base import AuditRecord
 
 LIMIT: Final = 100
 LIMIT_MAX: Final = 1000
@@ -28,33 +27,19 @@ async def show(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     limit = _number("limit", LIMIT, 1, LIMIT_MAX)
     assert limit is not None
     after = _number("after", None, 0, _NUMBER_MAX)
-    records = await read_audit(doors.host, caller, after=after, limit=limit)
-    body: dict[str, Any] = {"records": [record_json(record) for record in records]}
+    body: dict[str, Any] = {}
+    if after is None:
+        records = await read_audit_end(doors.host, caller, limit=limit)
+    else:
+        page = await read_audit(doors.host, caller, after=after, limit=limit)
+        records, begins = page.records, page.begins
+        body["begins"] = {"number": begins.spot.number, "hash": begins.spot.hash, "older_to": begins.older_to}
+    body["records"] = [record.as_json() for record in records]
     if records:
         body["next"] = records[-1].number
     made = answer(body)
     made.headers["Cache-Control"] = "no-store"
     return made
-
-
-def record_json(record: AuditRecord) -> dict[str, Any]:
-    """The record as JSON, ids that it has none of left out."""
-    entry = record.entry
-    spelled = {
-        "number": record.number,
-        "at": rfc3339(entry.at),
-        "principal": entry.principal,
-        "door": entry.door,
-        "action": entry.action,
-        "instance": entry.instance,
-        "outcome": entry.outcome,
-        "task_id": entry.task_id,
-        "prompt_id": entry.prompt_id,
-        "message_id": entry.message_id,
-        "config_id": entry.config_id,
-        "target": entry.target,
-    }
-    return {name: value for name, value in spelled.items() if value is not None}
 
 
 def _number(name: str, default: int | None, least: int, most: int) -> int | None:

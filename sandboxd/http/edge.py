@@ -14,12 +14,13 @@ from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.extensions import activated, echo
-from sandboxd.errors import InvalidRequest, Refusal, Unauthenticated
-from sandboxd.http.answers import CHALLENGE, refusal_body
+from sandboxd.errors import InvalidRequest, Refusal
+from sandboxd.http.answers import HOUSE, refusal_body
 from sandboxd.http.manners import Speech, speech_of
 from sandboxd.http.presence import GUEST, Guest, Presence
 from sandboxd.operations.unsent import HELD, Held
 from sandboxd.serving.exchange import App, Exchange, Header, Receive, Send
+from sandboxd.serving.refusals import headers_of
 
 EXTENSIONS = b"a2a-extensions"
 EXTENSIONS_03 = b"x-a2a-extensions"
@@ -70,8 +71,8 @@ class _Exchange(Exchange):
         status, media_type, body = refusal_body(refusal, self._speech(), self.scope["path"])
         if status == 200:  # JSON-RPC: but this is the HTTP layer
             status = 400
-        challenge = [(b"www-authenticate", CHALLENGE.encode())] if isinstance(refusal, Unauthenticated) else []
-        await self.say(status, media_type, body, *challenge)
+        more = [(name.lower().encode(), value.encode()) for name, value in headers_of(refusal, HOUSE).items()]
+        await self.say(status, media_type, body, *more)
 
     def _speech(self) -> Speech:
         headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in self.scope["headers"]])

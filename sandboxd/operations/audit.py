@@ -2,9 +2,10 @@
 
 Every send, answer and cancel, and every change of who is told of news, is put on record, once, below all doors, whether it was
 accepted or refused: time, principal, door, ids and outcome; of a push notification config, also one that comes with a message,
-its id and where it sends to. No text, no payload and no reason that a client gave: what was said stands with the task, for
-those who may see it. The outcome is `ACCEPTED`, or the reason that the caller was told (`TASK_NOT_FOUND`, …), or `LEFT` when
-the client went away before it was clear: then the task's own record says what came of it. A store that cannot be written stops
+its id and where it sends to; of a send what it says that it belongs to (`a2a.links`). No text, no payload and no reason that a
+client gave: what was said stands with the task, for those who may see it. The outcome is `ACCEPTED`, or the reason that the
+caller was told (`TASK_NOT_FOUND`, …), or `LEFT` when the client went away before it was clear: then the task's own record says
+what came of it. Each record's hash covers it and the one before (`sandboxd.chain`). A store that cannot be written stops
 no answer and no cancel; that there is a gap goes to the log.
 """
 
@@ -20,11 +21,13 @@ import trio
 from sandboxd import logs
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
 from sandboxd.a2a.faults import reason_of
+from sandboxd.a2a.links import NO_LINKS, Links, read_links
 from sandboxd.a2a.model import Message, PushConfig
+from sandboxd.chain import Kept
 from sandboxd.errors import Forbidden, Refusal
 from sandboxd.hitl.envelope import is_uuid
 from sandboxd.operations.host import Caller, Host
-from sandboxd.store.base import AuditAction, AuditEntry, AuditRecord, PushEntry, StoreUnavailable
+from sandboxd.store.base import AuditAction, AuditEntry, AuditPage, PushEntry, StoreUnavailable
 from sandboxd.targets import origin_of
 
 ACCEPTED: Final = "ACCEPTED"
@@ -50,6 +53,7 @@ class Note:
     config_id: str | None = None
     target: str | None = None
     outcome: str = ACCEPTED
+    links: Links = NO_LINKS
 
 
 def of_message(message: Message, push: PushConfig | None = None) -> Note:
@@ -61,7 +65,8 @@ def of_message(message: Message, push: PushConfig | None = None) -> Note:
 def _of_message(message: Message) -> Note:
     response = (message.metadata or {}).get(HITL_RESPONSE_FOR)
     if response is None:
-        return Note("send", message.task_id, None, message.message_id)
+        links = read_links([message.metadata]) if message.metadata else NO_LINKS
+        return Note("send", message.task_id, None, message.message_id, links=links)
     prompt_id = response.get("prompt_id") if isinstance(response, dict) else None
     return Note("answer", message.task_id, prompt_id if is_uuid(prompt_id) else None, message.message_id)
 
@@ -83,11 +88,21 @@ async def audited(host: Host, caller: Caller, instance: str, note: Note) -> Asyn
         await _write(host, caller, instance, note, outcome)
 
 
-async def read_audit(host: Host, caller: Caller, *, after: int | None, limit: int) -> Sequence[AuditRecord]:
-    """Records after that number, None: the last ones; `Forbidden` for all but admins of the whole host."""
+async def read_audit(host: Host, caller: Caller, *, after: int, limit: int) -> AuditPage:
+    """Records after that number; `Forbidden` for all but admins of the whole host."""
+    _check_may_read(caller)
+    return await host.store.audit_after(after, limit)
+
+
+async def read_audit_end(host: Host, caller: Caller, *, limit: int) -> Sequence[Kept]:
+    """The last records; `Forbidden` as `read_audit`."""
+    _check_may_read(caller)
+    return await host.store.audit_last(limit)
+
+
+def _check_may_read(caller: Caller) -> None:
     if not caller.grants.allows_everywhere("admin"):
         raise Forbidden("cannot show the audit record: this needs the scope `admin` on every instance")
-    return await (host.store.audit_last(limit) if after is None else host.store.audit_after(after, limit))
 
 
 async def note_gone(host: Host, entry: PushEntry) -> None:
@@ -98,8 +113,16 @@ async def note_gone(host: Host, entry: PushEntry) -> None:
 
 async def _write(host: Host, caller: Caller, instance: str, note: Note, outcome: str) -> None:
     given = (note.task_id, note.prompt_id, note.message_id, note.config_id, note.target)
-    ids = [None if text is None else text[:ID_MAX_CHARS] for text in given]
-    entry = AuditEntry(host.clock.now(), caller.principal, caller.door, note.action, instance[:ID_MAX_CHARS], outcome, *ids)
+    task_id, prompt_id, message_id, config_id, target = (None if text is None else text[:ID_MAX_CHARS] for text in given)
+    entry = AuditEntry(
+        *(host.clock.now(), caller.principal, caller.door, note.action, instance[:ID_MAX_CHARS], outcome),
+        task_id=task_id,
+        prompt_id=prompt_id,
+        message_id=message_id,
+        config_id=config_id,
+        target=target,
+        links=note.links,
+    )
     with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_S) as patience:
         try:
             await host.store.note(entry)

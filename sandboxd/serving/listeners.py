@@ -59,8 +59,8 @@ class Listener:
 
 
 @contextlib.contextmanager
-def unix_listener(path: Path) -> Iterator[Listener]:
-    """Listen on a Unix socket, mode 0600. A stale file is replaced only when nobody listens on it; unlinked at exit."""
+def unix_listener(path: Path, *, mode: int = 0o600) -> Iterator[Listener]:
+    """Listen on a Unix socket. A stale file is replaced only when nobody listens on it; unlinked at exit."""
     if len(os.fsencode(path)) > _UNIX_PATH_MAX_BYTES:
         raise CannotListen(f"cannot listen on `{path}`: longer than {_UNIX_PATH_MAX_BYTES} bytes")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -70,7 +70,7 @@ def unix_listener(path: Path) -> Iterator[Listener]:
         with _lock(path):
             _remove_stale(path)
             try:
-                _bind(sock, path)
+                _bind(sock, path, mode)
             except OSError as error:
                 raise CannotListen(f"cannot listen on `{path}`: {_why(error)}") from error
             sock.listen(BACKLOG)
@@ -157,9 +157,9 @@ def _check_family(sock: socket.socket, door: Door, family: socket.AddressFamily)
         raise CannotListen(f"cannot listen on the socket that was handed over as `{door}`: it is {what}; {MENDS}")
 
 
-def _bind(sock: socket.socket, path: Path) -> None:
+def _bind(sock: socket.socket, path: Path, mode: int) -> None:
     """The file has its mode from its first moment. The umask is the process's: the doors open before any task runs."""
-    before = os.umask(0o177)
+    before = os.umask(0o777 & ~mode)
     try:
         sock.bind(str(path))
     finally:

@@ -83,14 +83,14 @@ class _Body(ResponseBody):
         if not self._is_new:
             self._on_taken()
         self._is_new = False
-        if not self._is_still_in():
-            raise StopAsyncIteration
         piece = COMMENT
         with trio.move_on_after(self._ping_s):
             try:
                 piece = await self._frames.receive()
             except trio.EndOfChannel:
                 raise StopAsyncIteration from None
+        if not self._is_still_in():  # it may have waited for long
+            raise StopAsyncIteration
         return piece
 
     async def _run(self) -> None:

@@ -14,7 +14,9 @@ from typing import Final, Literal, Protocol
 
 import attrs
 
+from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.model import PushConfig, TaskState
+from sandboxd.chain import Kept, Spot
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
 
@@ -111,7 +113,8 @@ AuditAction = Literal["send", "answer", "cancel", "reissue", "push-create", "pus
 class AuditEntry:
     """Who did what, where, and what came of it: ids and words of ours, nothing of what was said.
 
-    `config_id` and `target`: a push notification config, and the scheme, host and port that it sends to.
+    `config_id` and `target`: a push notification config, and the scheme, host and port that it sends to. `links`: what a task
+    belongs to, by the word of whoever starts it.
     """
 
     at: datetime
@@ -125,14 +128,23 @@ class AuditEntry:
     message_id: str | None = None
     config_id: str | None = None
     target: str | None = None
+    links: Links = NO_LINKS
 
 
 @attrs.frozen
-class AuditRecord:
-    """An entry and its number; numbers only grow."""
+class AuditBegins:
+    """Where the audit record begins: what stood up to `spot` went by its age. Up to `older_to` records have no hash."""
 
-    number: int
-    entry: AuditEntry
+    spot: Spot
+    older_to: int = 0
+
+
+@attrs.frozen
+class AuditPage:
+    """Audit records in order, and where the record began at that moment. Of each the body is JSON; numbers only grow."""
+
+    begins: AuditBegins
+    records: Sequence[Kept]
 
 
 @attrs.frozen
@@ -262,16 +274,16 @@ class Store(Protocol):
         """Delete up to `limit` records of messages that were begun with before then; how many went."""
 
     async def note(self, entry: AuditEntry) -> None:
-        """Put an entry on the audit record, which is never changed."""
+        """Put an entry on the audit record, which is never changed: each is a link of the chain of those before it."""
 
-    async def audit_after(self, number: int, limit: int) -> Sequence[AuditRecord]:
+    async def audit_after(self, number: int, limit: int) -> AuditPage:
         """Up to `limit` audit records after that number, in order."""
 
-    async def audit_last(self, limit: int) -> Sequence[AuditRecord]:
+    async def audit_last(self, limit: int) -> Sequence[Kept]:
         """The last `limit` audit records, in order."""
 
     async def forget_audit(self, *, before: datetime, limit: int = 500) -> int:
-        """Delete up to `limit` audit records from before then; how many went."""
+        """Delete up to `limit` audit records from before then, from the beginning and without a hole; how many went."""
 
     async def put_push(self, entry: PushEntry, *, max_per_task: int | None) -> PushEntry:
         """Keep a push notification config, in place of one of the same id of the same principal; with number and cursor.

@@ -270,6 +270,27 @@ BEGIN
 END;
 """
 
+# The audit record becomes a chain (`sandboxd.chain`); what was there before has no hash, up to `older_to`. What goes by its age
+# goes from the beginning: `number` and `hash` are of the last one that went, behind which the chain stands.
+_AUDIT_CHAIN: Final = """
+ALTER TABLE audit ADD COLUMN links TEXT;
+ALTER TABLE audit ADD COLUMN previous TEXT;
+ALTER TABLE audit ADD COLUMN hash TEXT;
+CREATE TABLE audit_begins (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    number INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    older_to INTEGER NOT NULL
+) STRICT;
+INSERT INTO audit_begins SELECT 1, coalesce((SELECT min(number) - 1 FROM audit), seq), printf('%064d', 0), seq FROM
+    (SELECT coalesce(max(seq), 0) AS seq FROM sqlite_sequence WHERE name = 'audit');
+CREATE TRIGGER audit_goes_from_its_beginning BEFORE DELETE ON audit
+    WHEN OLD.number > (SELECT number FROM audit_begins)
+BEGIN
+    SELECT RAISE(ABORT, 'the audit record goes from its beginning alone');
+END;
+"""
+
 # Large pieces of output stand in files (`files`): their `data` is empty, and `size` and `checksum` are set, which are NULL of
 # every other one. A file without a task is to be removed; its number is its name, and never used twice.
 _FILES: Final = """
@@ -284,6 +305,18 @@ ALTER TABLE output ADD COLUMN size INTEGER;
 ALTER TABLE output ADD COLUMN checksum INTEGER;
 """
 
-_MIGRATIONS: Final = (_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES, _HISTORY, _REISSUES, _TOTALS, _FILES)
+_MIGRATIONS: Final = (
+    _FIRST,
+    _SENDS,
+    _AUDIT,
+    _PUSHES,
+    _NO_MESSAGES,
+    _AUDIT_PUSHES,
+    _HISTORY,
+    _REISSUES,
+    _TOTALS,
+    _AUDIT_CHAIN,
+    _FILES,
+)
 
 SCHEMA: Final = Schema(application_id=0x53424F58, migrations=_MIGRATIONS)  # "SBOX"

@@ -16,12 +16,13 @@ from typing import TypeVar
 import trio
 
 from sandboxd import logs
+from sandboxd.chain import Kept
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import CHECK_LIMIT_S, Database, Found, open_database
 from sandboxd.store import audit, changes, pushes, queries, retention, sends
 from sandboxd.store.base import (
     AuditEntry,
-    AuditRecord,
+    AuditPage,
     DeadPush,
     Entry,
     PromptRecord,
@@ -140,11 +141,11 @@ class SqliteStore:
         """As `Store.note`."""
         await self._write(lambda connection: audit.note(connection, entry))
 
-    async def audit_after(self, number: int, limit: int) -> Sequence[AuditRecord]:
+    async def audit_after(self, number: int, limit: int) -> AuditPage:
         """As `Store.audit_after`."""
         return await self._read(lambda connection: audit.after(connection, number, limit))
 
-    async def audit_last(self, limit: int) -> Sequence[AuditRecord]:
+    async def audit_last(self, limit: int) -> Sequence[Kept]:
         """As `Store.audit_last`."""
         return await self._read(lambda connection: audit.last(connection, limit))
 

@@ -53,6 +53,30 @@ def test_every_send_answer_and_cancel_is_on_record_and_no_payload(daemon: Daemon
     assert [it["number"] for it in records(daemon, "export", "--after", "4")] == [5, 6]
 
 
+def test_the_record_is_a_chain_that_is_verified_at_the_host_and_from_an_export(daemon: Daemon, tmp_path):
+    for _ in range(3):
+        daemon.run([["print", "x"]])
+    found = records(daemon)
+    verified = sandboxd(daemon, "audit", "verify")
+    assert verified.stdout.splitlines() == [f"3:{found[-1]['hash']}"]
+    noted = verified.stdout.strip()
+    export = tmp_path / "audit.jsonl"
+    export.write_text(sandboxd(daemon, "audit", "export", "--json").stdout)
+    assert sandboxd(daemon, "audit", "verify", str(export), "--anchor", noted).stdout.splitlines()[0] == noted
+    export.write_text(export.read_text().replace("ACCEPTED", "REPLAYED", 1))
+    changed = sandboxd(daemon, "audit", "verify", str(export), check=False)
+    assert changed.returncode == 1
+    assert "entry 1 was changed" in changed.stderr
+
+    daemon.stop()
+    with sqlite3.connect(daemon.folder / "state" / "sandboxd.sqlite3") as database:
+        database.execute("DROP TRIGGER audit_goes_from_its_beginning")
+        database.execute("DELETE FROM audit WHERE number = 1")
+    database.close()
+    daemon.start()
+    assert "entry 1 is missing" in sandboxd(daemon, "audit", "verify", check=False).stderr
+
+
 def test_the_record_outlives_the_daemon_and_cannot_be_changed(daemon: Daemon):
     daemon.run([["print", "x"]])
     before = records(daemon)

@@ -28,7 +28,7 @@ from typing import Any, Final
 import attrs
 import httpx
 
-from sandboxd.cockpit import audit
+from sandboxd.chain import verify
 from sandboxd.cockpit.ledger import STORE_NAME, open_ledger
 from sandboxd.cockpit.rows import select
 from sandboxd.db.connection import connect_reader
@@ -230,8 +230,7 @@ class Campaign:
             if text not in accepted and nonce not in died:
                 figures.wrong.append(f"lost: {text} was acknowledged, and is not on record as accepted")
         with open_ledger(self.cockpit.state) as ledger:
-            last = audit.verify(ledger.after(0))
-        figures.entries = last.number if last else 0
+            figures.entries = verify(ledger.after(0)).count
 
     def _tasks(self, missions: list[dict[str, Any]]) -> set[int]:
         """The programs that ended with their host; a mission has one task at most."""

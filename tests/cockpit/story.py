@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sandboxd.a2a.canonical import sha256_hex
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import Received, Voted
 from sandboxd.approvals.record import Payload, Question, Terms, payload
 from sandboxd.approvals.routing import Principal
-from sandboxd.cockpit.audit import Links
 from sandboxd.cockpit.record import Heard, Place
 from sandboxd.cockpit.records import Records
 
@@ -42,7 +42,9 @@ class Clock:
 async def ask(records: Records, number: int = 1, *, seed: str = "seed", **terms: Any) -> Heard:
     asked = envelope(number)
     event = Received(Question(asked["prompt_id"], sha256_hex(asked), ("any",)), Terms(**terms), seed)
-    return await records.receive(PLACE, asked, event, Links(sandbox="lab", trace="trace-1"))
+    heard = await records.receive(PLACE, asked, event, Links(sandbox="lab", trace="trace-1"), most=20)
+    assert heard is not None
+    return heard
 
 
 async def vote(records: Records, heard: Heard, who: Principal = ALICE, text: str = "y", said: Payload | None = None) -> Heard:

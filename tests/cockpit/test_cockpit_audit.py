@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import CancelAsked, Fenced
+from sandboxd.chain import Broken, Kept, link, read, verify
 from sandboxd.cli.main import main
-from sandboxd.cockpit.audit import Broken, Kept, link, read, verify
+from sandboxd.cockpit.audit import SCHEMA
 from sandboxd.cockpit.ledger import STORE_NAME, open_ledger
 from sandboxd.cockpit.records import open_records
 from sandboxd.db.connection import DatabaseUnavailable
@@ -35,7 +37,8 @@ async def live(folder: Path) -> None:
         await vote(records, asked, BOB)
         await records.hear(asked.record, CancelAsked(BOB, "web", "not today"))
         await records.hear(asked.record, Fenced(holds=False, why="no route"))
-        await records.sight(PLACE, kind="observed", digest="d", text="And now?", why="it has no envelope")
+        said = {"kind": "observed", "digest": "d", "text": "And now?", "why": "it has no envelope"}
+        await records.sight(PLACE, **said, links=Links(sandbox="lab"), most=20)
 
 
 def entries(folder: Path) -> list[Kept]:
@@ -55,10 +58,9 @@ def test_every_attempt_has_its_entry_with_who_when_how_and_what_came_of_it(cockp
 
 
 def test_the_chain_holds_and_says_where_it_ends(cockpit):
-    end = verify(entries(cockpit))
+    found = verify(entries(cockpit))
 
-    assert end is not None
-    assert end.number == 6
+    assert (found.begins.number, found.end.number, found.count) == (0, 6, 6)
 
 
 @pytest.mark.parametrize("number", range(1, 7))
@@ -90,7 +92,7 @@ def test_an_entry_that_was_taken_out_is_missed(cockpit):
 def test_an_end_that_was_cut_off_is_missed_by_who_noted_it(cockpit):
     kept = entries(cockpit)
 
-    assert verify(kept[:4]) == kept[3]
+    assert verify(kept[:4]).end == kept[3].spot
     with pytest.raises(Broken, match="the record ends at 4"):
         verify(kept[:4], {6: kept[5].hash})
 
@@ -120,7 +122,8 @@ def test_an_export_is_what_verify_takes(cockpit, capsys, tmp_path):
     file = tmp_path / "export.jsonl"
     file.write_text(capsys.readouterr().out)
 
-    assert verify(read(file.read_text().splitlines())) == entries(cockpit)[-1]
+    found = verify(read(file.read_text().splitlines(), {SCHEMA: "an audit"}))
+    assert found.end == entries(cockpit)[-1].spot
     assert main(["audit", "verify", str(file)]) == 0
     assert capsys.readouterr().out.startswith("6:")
 
@@ -141,7 +144,7 @@ def test_verify_checks_what_was_noted_elsewhere(cockpit, capsys):
     assert main(["audit", "verify", "--cockpit", str(cockpit), "--anchor", noted]) == 0
     assert main(["audit", "verify", "--cockpit", str(cockpit), "--anchor", f"7:{'0' * 64}"]) == 1
     assert main(["audit", "verify", "--cockpit", str(cockpit), "--anchor", "seven"]) == 2
-    assert main(["audit", "verify"]) == 2
+    assert main(["audit", "verify", "--cockpit", str(cockpit), str(cockpit / STORE_NAME)]) == 2
 
 
 def test_show_tells_the_story_of_a_prompt(cockpit, capsys):

@@ -167,6 +167,7 @@ def test_the_audit_says_who_how_long_and_what_each_attempt_belongs_to(cockpit, t
         "provider": "acme",
         "sandbox": "here",
         "trace": trace,
+        "parent": None,
     }
     assert all(one["links"] == wanted for one in story)
     (taken,) = [one for one in story if one["event"] == "taken"]

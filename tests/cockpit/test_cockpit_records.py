@@ -106,6 +106,22 @@ async def test_a_deadline_that_passes_while_nobody_runs_is_met_at_the_next_start
         assert (found.approval.status, found.approval.phase) == ("expired", "closed")
 
 
+@pytest.mark.parametrize("days", [-4000, 4000])
+async def test_a_clock_that_jumps_answers_nothing_and_takes_no_negative_time(path, days):
+    clock = Clock()
+    async with open_records(path, clock) as records:
+        asked = await ask(records)
+        clock.forward(days=days)
+        await records.tick()
+        await vote(records, asked)
+        found = await records.find("lab", prompt_id())
+        entries = [entry.as_json() for entry in await records.audit_last(9)]
+
+    assert found is not None
+    assert (found.approval.status, len(found.approval.verdicts)) == (("pending", 1) if days < 0 else ("expired", 0))
+    assert all(entry["took_ms"] is None or entry["took_ms"] >= 0 for entry in entries)
+
+
 async def test_a_tick_does_what_is_due_and_nothing_else(path):
     clock = Clock()
     async with open_records(path, clock) as records:

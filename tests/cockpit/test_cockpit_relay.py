@@ -4,126 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
+from tests.cockpit.caller import ASK, LINKS, RELAY, TRACE, WORDS, Caller, command, envelope_of, open_prompts, refused_with
 from tests.fakes.executor import Executor
 from tests.support.cockpit import WAIT_S, Cockpit
-from tests.support.daemon import ADAPTER, HITL, RUNNER, Daemon, wait_until
-
-RELAY = "urn:sandboxd:relay:v1"
-WORDS = r"""
-[[caller]]
-name = "boss"
-token-file = "boss.token"
-host = "here"
-
-[[caller]]
-name = "other"
-token-file = "other.token"
-host = "here"
-results = "withheld"
-
-[[restate]]
-question = 'Proceed with (?P<count>[0-9]+) file changes\? \[y/N\]'
-ask = "The plan changes {count} files. Apply it?"
-choices = { apply = "y", stop = "n" }
-
-[[restate]]
-question = 'Which branch\?'
-ask = "On which branch?"
-"""
-ASK = ["ask", "Proceed with 14 file changes? [y/N] "]
-
-
-class Caller:
-    """An agent that gives tasks, by HTTP+JSON or by JSON-RPC."""
-
-    def __init__(self, cockpit: Cockpit, name: str = "boss", *, rpc: bool = False) -> None:
-        token = (cockpit.folder / f"{name}.token").read_text().strip()
-        headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0", "A2A-Extensions": HITL}
-        self.http = httpx.Client(base_url=f"{cockpit.url}/a2a", headers=headers, timeout=WAIT_S, trust_env=False)
-        self.rpc = rpc
-
-    def __enter__(self) -> Caller:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.http.close()
-
-    def call(self, method: str, path: str, params: dict[str, Any], *, get: bool = False) -> httpx.Response:
-        if self.rpc:
-            return self.http.post("", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        return self.http.get(path) if get else self.http.post(path, json=params)
-
-    def read(self, answer: httpx.Response) -> dict[str, Any]:
-        assert answer.status_code == 200, answer.text
-        found = answer.json()
-        if self.rpc:
-            assert "result" in found, found
-            found = found["result"]
-        return found.get("task", found)
-
-    def start(self, daemon: Daemon, steps: list[list[Any]], **more: Any) -> dict[str, Any]:
-        return self.read(self.send(command(daemon, steps, **more)))
-
-    def send(self, message: dict[str, Any], *, wait: bool = True) -> httpx.Response:
-        body = {"message": message, "configuration": {"returnImmediately": not wait}}
-        return self.call("SendMessage", "/message:send", body)
-
-    def answer(self, task: dict[str, Any], payload: Any, **more: Any) -> httpx.Response:
-        prompt_id = more.pop("prompt_id", None) or envelope_of(task)["prompt_id"]
-        response = {"prompt_id": prompt_id, "payload": payload}
-        message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "taskId": task["id"], "parts": [{"text": "answer"}]}
-        wait = more.pop("wait", True)
-        return self.send(message | {"metadata": {"hitl_response_for": response}} | more, wait=wait)
-
-    def get(self, task: dict[str, Any]) -> dict[str, Any]:
-        return self.read(self.call("GetTask", f"/tasks/{task['id']}", {"id": task["id"]}, get=True))
-
-    def until(self, task: dict[str, Any], state: str) -> dict[str, Any]:
-        def reached() -> dict[str, Any] | None:
-            found = self.get(task)
-            return found if found["status"]["state"] == f"TASK_STATE_{state}" else None
-
-        found: dict[str, Any] = wait_until(reached, timeout_s=WAIT_S, what=state)
-        return found
-
-
-def command(daemon: Daemon, steps: list[list[Any]], **more: Any) -> dict[str, Any]:
-    envelope = daemon.envelope(daemon.request(steps))
-    message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "Run it."}]}
-    return message | {"metadata": {ADAPTER: envelope} | more.pop("metadata", {})} | more
-
-
-def envelope_of(task: dict[str, Any]) -> dict[str, Any]:
-    return task["status"]["message"]["metadata"][HITL]
-
-
-def refused_with(answer: httpx.Response) -> int:
-    """HTTP's status, or what JSON-RPC has for it."""
-    error = answer.json().get("error", {})
-    codes = {-32010: 409, -32011: 422, -32001: 404}
-    return codes.get(error.get("code"), answer.status_code)
-
-
-@pytest.fixture
-def cockpit(tmp_path: Path, shared: Daemon) -> Iterator[Cockpit]:
-    made = Cockpit(tmp_path / "cockpit", {"here": (shared.url, shared.token)}, more=WORDS)
-    made.start()
-    yield made
-    made.end()
-
-
-@pytest.fixture(params=["rest", "jsonrpc"])
-def caller(request: pytest.FixtureRequest, cockpit: Cockpit) -> Iterator[Caller]:
-    with Caller(cockpit, rpc=request.param == "jsonrpc") as made:
-        yield made
+from tests.support.daemon import ADAPTER, HITL, RUNNER, wait_until
 
 
 def test_a_question_is_asked_in_other_words_and_its_answer_is_typed(cockpit, shared, caller):
@@ -153,11 +42,6 @@ def test_a_question_is_asked_in_other_words_and_its_answer_is_typed(cockpit, sha
 
 def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def open_prompts(cockpit: Cockpit) -> list[dict[str, Any]]:
-    with cockpit.client("alice") as client:
-        return client.get("/api/prompts?state=open").json()["prompts"]
 
 
 def test_a_question_that_no_words_are_for_stays_with_the_people_here(cockpit, shared, caller):
@@ -330,7 +214,8 @@ def test_two_hops_lead_to_a_person_and_back(tmp_path, shared):
     outer.start()
     try:
         with Caller(outer) as caller:
-            task = caller.read(caller.send(command(shared, [ASK]), wait=False))
+            message = command(shared, [ASK], metadata={LINKS: {"mission": "boss-7", "flow": "nightly", "trace": TRACE}})
+            task = caller.read(caller.send(message, wait=False))
 
             def waits() -> list[dict[str, Any]]:
                 return [one for one in open_prompts(outer) if one["question"] == "The plan changes 14 files. Apply it?"]
@@ -338,6 +223,10 @@ def test_two_hops_lead_to_a_person_and_back(tmp_path, shared):
             (theirs,) = wait_until(waits, timeout_s=WAIT_S, what="the question, two hops away")
             assert outer.cli("answer", str(theirs["number"]), "--json", '{"answer": "apply"}', "--wait", "30s").returncode == 0
             assert 'answer: "y"' in caller.until(task, "COMPLETED")["artifacts"][0]["parts"][0]["text"]
+        for hop, parent in ((outer, {"boss-7"}), (inner, {one["links"]["mission"] for one in outer.audit()})):
+            links = [one["links"] for one in hop.audit()]
+            assert {one["parent"] for one in links} == parent
+            assert {(one["flow"], one["trace"]) for one in links} == {("nightly", TRACE)}
     finally:
         outer.end()
         inner.end()
@@ -350,3 +239,4 @@ def test_the_card_says_what_is_done_and_nothing_of_by_whom(cockpit, shared):
             assert card["supportedInterfaces"][0]["url"] == f"{cockpit.url}/a2a"
             assert shared.url not in json.dumps(card)
             assert [one["uri"] for one in card["capabilities"]["extensions"]] == [HITL, ADAPTER]
+            assert card["capabilities"]["pushNotifications"] is False

@@ -116,6 +116,20 @@ async def test_a_host_that_cannot_ask_again_is_said_to_be_one(tmp_path):
                 assert (await eve.post(f"/api/prompts/{record.number}/reissue")).status_code == 403
 
 
+async def test_a_mission_is_started_with_what_it_belongs_to_and_no_more(tmp_path):
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    with Executor() as executor:
+        async with web(tmp_path, HostAddress("lab", executor.url), people=PEOPLE) as page, page.client("alice") as alice:
+            headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+            made = await alice.post("/api/missions", json=ORDER | {"links": {"flow": "nightly"}}, headers=headers)
+            odd: list[Any] = [{"mission": "mine"}, {"flow": "<b>"}, {"issue": 7}, []]
+            wrong = [await alice.post("/api/missions", json=ORDER | {"links": links}) for links in odd]
+
+    links = {"mission": made.json()["mission_id"], "flow": "nightly", "sandbox": "lab", "trace": trace}
+    assert made.json()["links"] == links
+    assert [one.status_code for one in wrong] == [400] * 4
+
+
 async def test_changes_of_a_mission_are_among_the_news(tmp_path):
     with Executor() as executor:
         async with web(tmp_path, HostAddress("lab", executor.url), people=PEOPLE) as page, page.client("alice") as alice:

@@ -56,7 +56,10 @@ def shown(cockpit: Cockpit, mission: dict[str, Any], state: str) -> dict[str, An
 def test_a_mission_is_started_answered_and_its_output_read(cockpit, shared):
     (cockpit.folder / "answers.toml").write_text(ANSWERS)
     steps = [["ask", "Known? [y/N] "], ["ask", "Proceed? [y/N] "]]
-    mission = start(cockpit, shared, steps, "--answers", str(cockpit.folder / "answers.toml"))
+    links = ("--flow", "nightly", "--issue", "org/repo#12", "--trace", "t-1")
+    mission = start(cockpit, shared, steps, "--answers", str(cockpit.folder / "answers.toml"), *links)
+    said = {"mission": mission["mission_id"], "flow": "nightly", "issue": "org/repo#12", "trace": "t-1", "sandbox": "here"}
+    assert mission["links"] == said
     name = mission["mission_id"][:8]
 
     def asks() -> str | None:

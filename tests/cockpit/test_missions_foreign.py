@@ -5,9 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import attrs
 import pytest
 
-from sandboxd.a2a.extensions import IDEMPOTENCY
+from sandboxd.a2a.extensions import IDEMPOTENCY, LINKS
+from sandboxd.a2a.links import Links
 from sandboxd.approvals.record import Terms
 from sandboxd.cockpit.agent import HostAddress
 from sandboxd.cockpit.controller import Controller
@@ -41,6 +43,27 @@ async def test_a_reply_that_is_lost_starts_nothing_twice(tmp_path, declares, tra
             await reaches(controller, kept, "completed")
 
     assert len(executor.tasks) == len(executor.dispatches) == 1
+
+
+async def test_what_a_mission_belongs_to_is_told_its_host_and_stands_in_every_entry(tmp_path):
+    with Executor() as executor:
+        async with cockpit(tmp_path, HostAddress("lab", executor.url, provider="acme")) as controller:
+            order = attrs.evolve(ORDER, links=Links(flow="nightly", issue="org/repo#12", trace="t-1"))
+            kept = await controller.missions.start(order, ALICE, "cli")
+            running = await reaches(controller, kept, "running")
+            asks = envelope()
+            executor.ask(running.task_id or "", asks)
+            record = await asked(controller.records, "lab", asks["prompt_id"])
+            executor.ask(running.task_id or "", ...)
+            await until(controller.records, controller.records.sightings, "the sighting")
+            entries = [entry.as_json() for entry in await controller.records.audit_last(50)]
+
+    links = Links(kept.mission.mission_id, "nightly", "acme", "lab", "org/repo#12", "t-1")
+    assert record.links == links
+    assert {entry["event"] for entry in entries} >= {"mission-started", "received", "told", "seen"}
+    assert [entry["links"] for entry in entries] == [attrs.asdict(links)] * len(entries)
+    (sent,) = executor.dispatches
+    assert sent["metadata"][LINKS] == {name: value for name, value in attrs.asdict(links).items() if value}
 
 
 async def test_a_message_that_was_lost_is_sent_again_under_its_id_where_the_host_acts_on_it_once(tmp_path):

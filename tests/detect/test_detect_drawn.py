@@ -39,6 +39,7 @@ def test_a_text_field_whose_cursor_is_drawn_is_asked(screen: str, line: str, kin
         "\x1b[?25lName: \x1b[7msubmit\x1b[27m",
         "\x1b[?25lSpace: ██████",
         "\x1b[?25l? Form\r\n⊙ X : \x1b[46m \x1b[49m\r\n⊙ Y : …\x1b[2A",
+        "\x1b[?25l\r\n\x1b[A\rPick\r\n\x1b[2C\x1b[7ma\x1b[m   \r\n\x1b[2Cb   \r\x1b[A> \r\r\n  \r\x1b[A",
         "\x1b[?25lloading \x1b[41m \x1b[42m \x1b[49m",
         "\x1b[?25lName: \x1b[7mx\x1b[27m\r\x1b[K\r\nbye",
     ],

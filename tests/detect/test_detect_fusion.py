@@ -84,6 +84,7 @@ def test_the_line_above_is_asked_where_it_has_ended_and_somebody_waits() -> None
         "text\r\n\x1b[7m(END)\x1b[27m",
         "\x1b[10;20H< Yes > < No >",
         "Pick a number\r\n\r\n↑↓ navigate • ⏎ select",
+        "\x1b[H\x1b[2J\x1b[?2004h\x1b[1;24r\x1b[HEd 4.6\r\n\x1b[K\n\x1b[K\x1b[H\nNew File\x1b[K\r",
     ],
 )
 def test_a_menu_is_noticed_and_not_asked(screen: str) -> None:
@@ -107,6 +108,31 @@ def test_a_hint_or_a_list_without_a_pointer_hides_no_question(screen: str) -> No
     (found,) = Bench(RAW).out(screen).wait(10).news
 
     assert isinstance(found, Prompt)
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("Apply? [y/N] \r\nnote: a new version is there\r\n", ["Prompt Apply? [y/N]"]),
+        ("Name: \r\nwarning: slow network\r\n", ["Prompt Name:"]),
+        ("Please enter your city\r\n\r\n", ["Prompt Please enter your city"]),
+        ("Apply? [y/N] \r\na\r\nb\r\nc\r\nd\r\ne\r\n", []),
+        ("copied\r\nmoved\r\n", []),
+    ],
+)
+def test_a_question_that_was_pushed_up_before_it_was_read_is_asked(output: str, said: list[str]) -> None:
+    assert Bench(attrs.evolve(LINE, is_exact=True)).out(output).wait(1).said == said
+    assert Bench(UNKNOWN).out(output).wait(3).said == []
+
+
+def test_a_service_that_keeps_its_input_open_asks_nothing_further_up() -> None:
+    assert Bench(LINE).out("listening on port:\r\n8080\r\n").wait(1).said == []
+
+
+def test_an_answered_question_further_up_is_not_asked_again() -> None:
+    bench = Bench(LINE).out("Subject? ").wait(1).typed().out("hello\r\n").wait(1)
+
+    assert bench.said == ["Prompt Subject?"]
 
 
 @pytest.mark.parametrize("move", ["\x1b[2J\x1b[5;10H", "\x1b[H\x1b[Jtitle\x1b[7;3H", "log\r\n\x1b[9;1H"])

@@ -258,3 +258,21 @@ def test_a_mode_that_was_set_in_dropped_output_holds_wherever_the_cut_falls(cut:
 
     view = terminal.look()
     assert (view.line, view.edits, view.hides_cursor) == ("Name: ", True, True)
+
+
+@given(
+    st.lists(st.sampled_from(["25l", "25h", "2004h", "2004l", "25;2004h", "1049h", "1049l", "7l"]), max_size=6), st.booleans()
+)
+def test_modes_in_dropped_output_are_what_they_were_set_to_last(modes: list[str], repeats: bool) -> None:
+    data = "".join(f"\x1b[?{mode}bar? {number}\r" for number, mode in enumerate(modes * (50 if repeats else 1))).encode()
+    dropping, seeing = Terminal(), Terminal()
+    dropping.feed(data + b"y" * (2 * RING_BYTES) + b"\r\nName: ")
+    seeing.feed(data)
+    seeing.look()
+    seeing.feed(b"\r\nName: ")
+
+    assert _flags_of(dropping.look()) == _flags_of(seeing.look())
+
+
+def _flags_of(view: View) -> tuple[bool, bool, bool]:
+    return view.edits, view.hides_cursor, bool(view.full_screen)

@@ -75,3 +75,7 @@ def test_a_prompt_that_counts_is_known_again() -> None:
 
 def test_a_shell_s_sign_needs_a_line_editor_where_the_kernel_does_not_say() -> None:
     assert Bench(UNKNOWN).out("\x1b[?2004huser@host:~$ ").wait(2).said == ["Prompt user@host:~$"]
+
+
+def test_a_sign_that_is_the_first_thing_said_is_a_question() -> None:
+    assert Bench(UNKNOWN).out("$ ").wait(2).said == ["Prompt $"]

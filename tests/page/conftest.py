@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.page.browser import Browser, Reader, find_chromium, no_browser
-from tests.page.site import DaemonSite, opened
+from tests.page.site import Site, opened
 
 
 @pytest.fixture(scope="module")
@@ -31,30 +31,29 @@ def chromium(node: Path) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def whole_site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[DaemonSite]:
+def whole_site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, node: Path) -> Iterator[Site]:
     """A daemon and a cockpit for all of them."""
     with opened(tmp_path_factory.mktemp("page"), str(node)) as site:
         yield site
 
 
 @pytest.fixture
-def site(whole_site: DaemonSite) -> Iterator[DaemonSite]:
-    """The same with an empty inbox, before and after."""
+def site(whole_site: Site) -> Site:
+    """The same with an empty inbox: what the test before left is ended."""
     whole_site.clear()
-    yield whole_site
-    whole_site.clear()
+    return whole_site
 
 
 @pytest.fixture
-def visit(chromium: Browser, site: DaemonSite) -> Iterator[Callable[..., Reader]]:
-    """A browser of somebody's own, signed in; `name` None: nobody. What its console says against the page fails the test."""
+def visit(chromium: Browser, site: Site) -> Iterator[Callable[..., Reader]]:
+    """A browser of somebody's own, who has signed in; `name` None: nobody. What its console says against the page fails it."""
     readers: list[Reader] = []
 
     def open_one(name: str | None = "alice", *, width: int = 1280, at: str = "", dark: bool = False) -> Reader:
         readers.append(Reader(chromium, site, width=width, dark=dark))
-        readers[-1].go(at)
         if name:
-            readers[-1].sign_in(name)
+            readers[-1].enter(name)
+        readers[-1].go(at)
         return readers[-1]
 
     yield open_one

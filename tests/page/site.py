@@ -1,4 +1,4 @@
-"""A real daemon, a real cockpit before it, and what a browser shows of them."""
+"""A real daemon and a foreign executor, a real cockpit before them, and what a browser shows of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from tests.fakes.executor import Executor
 from tests.support.daemon import REPOSITORY, Daemon, wait_until
 
 WAIT_S = 30.0
@@ -37,18 +38,20 @@ def token_of(name: str) -> str:
 
 
 class Site:
-    """A `sandboxd cockpit` of our own, before one host."""
+    """A `sandboxd cockpit` of our own, before a real daemon, `lab`, and an executor of somebody else's, `foreign`."""
 
-    def __init__(self, folder: Path, host_url: str, host_token: str) -> None:
+    def __init__(self, folder: Path, daemon: Daemon, executor: Executor) -> None:
         self.folder = folder
-        self.host_url = host_url
+        self.daemon = daemon
+        self.executor = executor
         for name in PEOPLE:
             self._secret(f"{name}.token", token_of(name))
-        self._secret("lab.token", host_token)
+        self._secret("lab.token", daemon.token)
         (folder / "state").mkdir(mode=0o700)
         self.config = folder / "cockpit.toml"
         (folder / "rules.toml").write_text(RULES)
         self.port = 0
+        self._sessions: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -87,13 +90,31 @@ class Site:
         answer = httpx.request(method, self.url + path, headers=headers, json=body, timeout=WAIT_S, trust_env=False)
         return answer.json()
 
+    def session(self, name: str) -> str:
+        """The secret of that person's session; they sign in where they have none."""
+        if name not in self._sessions:
+            body = {"token": token_of(name)}
+            answer = httpx.post(
+                f"{self.url}/api/session", headers={"Origin": self.url}, json=body, timeout=WAIT_S, trust_env=False
+            )
+            assert answer.status_code == 200, answer.text
+            self._sessions[name] = answer.cookies["cockpit"]
+        return self._sessions[name]
+
+    def sign_out(self, name: str) -> None:
+        """As from another window of that person's browser."""
+        headers = {"Origin": self.url, "Cookie": f"cockpit={self._sessions.pop(name)}"}
+        answer = httpx.delete(f"{self.url}/api/session", headers=headers, timeout=WAIT_S, trust_env=False)
+        assert answer.status_code == 200, answer.text
+
     def phase(self, question: dict[str, Any]) -> str:
         phase: str = self.api("alice", "GET", f"/api/prompts/{question['number']}")["prompt"]["phase"]
         return phase
 
     def _config(self) -> str:
         lines = ['state-dir = "state"', 'rules = ["rules.toml"]', "[web]", f'tcp = "127.0.0.1:{self.port}"']
-        lines += ["[[host]]", 'name = "lab"', f'url = "{self.host_url}"', 'token-file = "lab.token"']
+        lines += ["[[host]]", 'name = "lab"', f'url = "{self.daemon.url}"', 'token-file = "lab.token"']
+        lines += ["[[host]]", 'name = "foreign"', f'url = "{self.executor.url}"']
         for name in PEOPLE:
             lines += [
                 "[[person]]",
@@ -108,21 +129,16 @@ class Site:
         path.write_text(text + "\n")
         path.chmod(0o600)
 
-
-class DaemonSite(Site):
-    """The same before a real daemon."""
-
-    def __init__(self, folder: Path, daemon: Daemon) -> None:
-        super().__init__(folder, daemon.url, daemon.token)
-        self.daemon = daemon
-
     def question(self, text: str, *after: list[Any], before: tuple[list[Any], ...] = (), **changes: Any) -> dict[str, Any]:
         """Have the daemon run a program that asks; the question as the cockpit lists it, once it does."""
-        task = self.daemon.run([*before, ["ask", text], *after], **changes)
+        return self.asked_of(self.daemon.run([*before, ["ask", text], *after], **changes)["id"])
+
+    def asked_of(self, task_id: str, *, behind: int = 0) -> dict[str, Any]:
+        """What that task asks, as the cockpit lists it, once it does; a question with a number behind that one."""
 
         def listed() -> dict[str, Any] | None:
-            rows = self.api("alice", "GET", f"/api/prompts?state=open&task={task['id']}")["prompts"]
-            return rows[0] if rows else None
+            rows = self.api("alice", "GET", f"/api/prompts?state=open&task={task_id}")["prompts"]
+            return rows[0] if rows and rows[0]["number"] > behind else None
 
         found: dict[str, Any] = wait_until(listed, timeout_s=WAIT_S, what="the question in the list")
         return found
@@ -139,18 +155,19 @@ class DaemonSite(Site):
 
 
 @contextmanager
-def opened(folder: Path, node: str) -> Iterator[DaemonSite]:
-    """Both, for as long as the block runs."""
+def opened(folder: Path, node: str) -> Iterator[Site]:
+    """All three, for as long as the block runs."""
     (folder / "host").mkdir()
     (folder / "cockpit").mkdir()
     daemon = Daemon(folder / "host", node)
     daemon.start()
     port = daemon.url.rpartition(":")[2]  # started again, it is where it was
     daemon.config.write_text(daemon.config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{port}"))
-    site = DaemonSite(folder / "cockpit", daemon)
-    try:
-        site.start()
-        yield site
-    finally:
-        site.stop()
-        daemon.end()
+    with Executor() as executor:
+        site = Site(folder / "cockpit", daemon, executor)
+        try:
+            site.start()
+            yield site
+        finally:
+            site.stop()
+            daemon.end()

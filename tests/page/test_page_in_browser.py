@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import pytest
 
-from tests.fakes.executor import Executor
-from tests.page.browser import Reader, expect, find_axe
-from tests.page.site import WAIT_S, Site
+from tests.page.browser import expect, find_axe
+from tests.page.site import WAIT_S
 from tests.support.daemon import RUNNER, output_of
 
-SOON_MS = 10_000  # within a second where nothing else runs (some 200 ms, measured); this machine may be busy
+SOON_MS = 1000  # issue 6; of several questions the middle one: a machine that is busy for a moment is no fault of the page
+QUESTIONS = 7
+NOTE_ROWS = """() => {
+  window.drawn = {};
+  const note = () => { for (const row of document.querySelectorAll(".row")) window.drawn[row.dataset.number] ??= Date.now(); };
+  new MutationObserver(note).observe(document.body, {childList: true, subtree: true});
+}"""
 TERMINAL = ".transcript"
 
 
 def test_a_question_appears_by_itself_and_is_answered_by_mouse(site, visit):
     reader = visit()
     reader.sees("Nobody asks anything")
-    # From the moment at which the cockpit has it on record to the moment at which it is drawn, both by this machine's clock.
-    reader.page.evaluate(
-        """() => { window.seen = null; new MutationObserver(() => {
-             if (document.querySelector(".row") && !window.seen) window.seen = Date.now();
-           }).observe(document.body, {childList: true, subtree: true}); }"""
-    )
     question = site.question("Apply the migration? [y/N] ", ["print", "applying it\n"], before=(["print", "12 tables\n"],))
-    expect(reader.row(question)).to_be_visible(timeout=WAIT_S * 1000)
-    took_ms = reader.page.evaluate("(asked) => window.seen - Date.parse(asked)", question["asked_at"])
-    assert took_ms < SOON_MS
-
     reader.open(question)
     yes = reader.page.get_by_role("button", name="Yes")
     expect(yes).to_contain_text("types “y” and Enter")
@@ -43,6 +39,24 @@ def test_a_question_appears_by_itself_and_is_answered_by_mouse(site, visit):
     reader.sees("applying it", TERMINAL)
     done = site.daemon.until(question["task_id"], "COMPLETED")
     assert 'answer: "y"' in output_of(done)
+
+
+def test_questions_appear_within_a_second_of_their_hosts_commit(site, visit):
+    reader = visit()
+    reader.sees("Nobody asks anything")
+    reader.page.evaluate(NOTE_ROWS)
+    task_id = site.daemon.run([["ask", f"Question {number}? [y/N] "] for number in range(QUESTIONS)])["id"]
+    took_ms, question = list[int](), site.asked_of(task_id)
+    for left in reversed(range(QUESTIONS)):
+        asked_at = site.daemon.get(task_id)["status"]["timestamp"]  # the host's commit; both clocks are this machine's
+        expect(reader.row(question)).to_be_visible(timeout=WAIT_S * 1000)
+        since = "([number, asked]) => window.drawn[number] - Date.parse(asked)"
+        took_ms.append(reader.page.evaluate(since, [question["number"], asked_at]))
+        site.api("bob", "POST", f"/api/prompts/{question['number']}/answer", {"payload": {"text": "y"}})
+        question = site.asked_of(task_id, behind=question["number"]) if left else question
+
+    print(f"from the host's commit to the page, in ms: {sorted(took_ms)}")  # noqa: T201 - pytest shows it where it fails
+    assert median(took_ms) < SOON_MS
 
 
 def test_the_terminal_is_drawn_and_has_no_way_in(site, visit):
@@ -149,7 +163,7 @@ def test_two_must_agree_and_the_page_counts_them(site, visit):
         reader.sees("Answered by alice and bob", ".detail")
 
 
-def test_a_secret_of_any_host_is_typed_hidden_and_shown_nowhere(chromium, tmp_path):
+def test_a_secret_of_any_host_is_typed_hidden_and_shown_nowhere(site, visit):
     secret = "correct-horse-battery"
     text = {"type": "string", "writeOnly": True}
     envelope: dict[str, Any] = {
@@ -157,29 +171,22 @@ def test_a_secret_of_any_host_is_typed_hidden_and_shown_nowhere(chromium, tmp_pa
         "prompt": "Password:",
         "response_schema": {"type": "object", "required": ["text"], "properties": {"text": text}},
     }
-    with Executor() as executor:
-        site = Site(tmp_path, executor.url, "a-token-of-nobody-who-is-there-at-all")
-        site.start()
-        try:
-            executor.ask(executor.begin(), envelope)
-            reader = Reader(chromium, site, width=1280, dark=False)
-            reader.go()
-            reader.sign_in("alice")
-            reader.page.locator(".row").click()
-            field = reader.page.get_by_label("The secret")
-            expect(field).to_have_attribute("type", "password")
-            field.fill(secret)
-            reader.page.get_by_role("button", name="Send the secret").click()
-            reader.sees("Answered by alice", ".detail")
-            reader.page.get_by_role("tab", name="Audit").click()
-            assert secret not in reader.page.content()
-            assert field.count() == 0
-            assert reader.close() == []
-        finally:
-            site.stop()
+    site.executor.ask(site.executor.begin(), envelope)
+    reader = visit(None)
+    reader.sign_in("alice")
+    reader.page.locator(".row").click()
+    field = reader.page.get_by_label("The secret")
+    expect(field).to_have_attribute("type", "password")
+    field.fill(secret)
+    reader.page.get_by_role("button", name="Send the secret").click()
+    reader.sees("Answered by alice", ".detail")
+    reader.sees("this host does not say", ".steps")  # that it was read: nothing is made of silence
+    reader.page.get_by_role("tab", name="Audit").click()
 
-        assert executor.taken(envelope["prompt_id"]) == {"text": secret}
-    assert [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()] == []
+    assert secret not in reader.page.content()
+    assert field.count() == 0
+    assert site.executor.taken(envelope["prompt_id"]) == {"text": secret}
+    assert [path for path in site.folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()] == []
 
 
 def test_missions_are_started_shown_and_cancelled(site, visit):
@@ -212,17 +219,22 @@ def test_who_may_only_look_has_no_buttons(site, visit):
 
 def test_a_cockpit_that_was_gone_finds_the_page_as_it_was_left(site, visit):
     question = site.question("Deploy? [y/N] ")
-    reader = visit()
-    reader.open(question)
-    reader.page.get_by_label("Any other text").fill("half a thought")
+    alice, bob = visit("alice"), visit("bob")
+    for reader in (alice, bob):
+        reader.open(question)
+        reader.page.get_by_label("Any other text").fill(f"half a thought of {reader.name}")
+    site.sign_out("bob")
     site.stop()
-    reader.sees("the cockpit does not answer")
+    alice.sees("the cockpit does not answer")
     site.start()
 
-    reader.sign_in("alice")  # sessions live in the cockpit's memory
-    expect(reader.page.get_by_label("Any other text")).to_have_value("half a thought")
-    reader.page.get_by_role("button", name="Yes").click()
-    reader.sees("Answered by alice", ".detail")
+    bob.sees("You have been signed out. What you typed is still here.")
+    bob.sign_in("bob")
+    for reader in (alice, bob):  # a restart alone signs nobody out
+        reader.sees("live", "#link")
+        expect(reader.page.get_by_label("Any other text")).to_have_value(f"half a thought of {reader.name}")
+    alice.page.get_by_role("button", name="Yes").click()
+    alice.sees("Answered by alice", ".detail")
 
 
 def test_a_host_that_goes_away_is_said_so_and_comes_back(site, visit):

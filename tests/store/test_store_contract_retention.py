@@ -81,7 +81,7 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
     async with open_store(path) as store:
         story = await ended(store)
     with sqlite3.connect(path) as old:
-        old.executescript("DROP TABLE sends; DROP TABLE audit; DROP INDEX tasks_by_principal;")
+        old.executescript("DROP TABLE sends; DROP TABLE audit; DROP TABLE audit_begins; DROP INDEX tasks_by_principal;")
         old.executescript("DROP TABLE push_configs; DROP TABLE push_dead; CREATE TABLE messages (task, message_id);")
         for trigger in ("task_is_counted", "task_is_counted_elsewhere", "task_is_counted_no_more"):
             old.execute(f"DROP TRIGGER {trigger}")

@@ -20,7 +20,7 @@ from sandboxd.store.sqlite import SqliteStore, open_store
 from tests.store.story import NOON, Story
 
 LATER = NOON + timedelta(days=1)
-BEFORE_FILES = 9
+BEFORE_FILES = 10
 SIZES = (10, 70_000, 5, FROM_BYTES - 1, FROM_BYTES, 200_000, 1)
 
 

@@ -67,7 +67,8 @@ class Cockpit:
         (self.state / "web-port").unlink(missing_ok=True)
         argv = [sys.executable, "-m", "sandboxd", "cockpit", "--config", str(self.config)]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            # In a session of its own, as a service is: SIGHUP then means a reload.
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
         try:
             port = wait_until(self._port, timeout_s=WAIT_S, what="the port of the cockpit")
         except AssertionError as error:

@@ -11,6 +11,7 @@ from tests.support.unit import PORT, PYTHON, TOKEN, Unit
 pytestmark = pytest.mark.systemd
 
 SERVICE = "sandboxd-cockpit.service"
+SOCKET = "sandboxd-cockpit.socket"
 STATE = "/var/lib/sandboxd-cockpit"
 CONFIG = f"""
 state-dir = "{STATE}"
@@ -41,7 +42,7 @@ def beside(booted: Unit) -> Unit:
     machine.write(f"{STATE}/here.token", TOKEN, 0o600)
     machine.run("chown", "sandboxd-cockpit:", f"{STATE}/here.token")
     machine.run("systemctl", "daemon-reload")
-    machine.run("systemctl", "enable", "--now", SERVICE)
+    machine.run("systemctl", "enable", "--now", SOCKET, SERVICE)
     return booted
 
 
@@ -86,3 +87,36 @@ def test_it_stops_and_starts_without_losing_anything(beside: Unit) -> None:
     with client(beside) as root:
         assert len(root.get("/api/prompts?state=closed").json()["prompts"]) == 1
     assert machine.show(SERVICE, "Result")["Result"] == "success"
+
+
+def test_its_doors_stay_while_it_is_stopped_and_the_first_client_starts_it(beside: Unit) -> None:
+    machine = beside.machine
+    machine.run("systemctl", "stop", SERVICE)
+    assert machine.show(SERVICE, "ActiveState")["ActiveState"] == "inactive"
+
+    with client(beside) as root:
+        assert root.get("/api/me").status_code == 200  # the request waits for the start
+    assert machine.show(SERVICE, "ActiveState")["ActiveState"] == "active"
+
+
+def test_a_reload_changes_its_people_and_refuses_a_bad_file(beside: Unit) -> None:
+    machine = beside.machine
+    bob = f'\n[[person]]\nname = "bob"\ntoken-file = "{STATE}/bob.token"\n'
+    machine.write("/etc/sandboxd/cockpit.toml", CONFIG + bob)
+    machine.run("systemctl", "reload", SERVICE)
+    wait_until(lambda: "bob (new)" in machine.journal(SERVICE), timeout_s=60, what="the reload")
+    token = machine.run("cat", f"{STATE}/bob.token").strip()
+
+    assert asks_as(beside, token) == "200"
+    machine.write("/etc/sandboxd/cockpit.toml", CONFIG + bob + "unknown = 1\n")
+    assert machine.do("systemctl", "reload", SERVICE).returncode != 0
+    assert asks_as(beside, token) == "200"
+    machine.write("/etc/sandboxd/cockpit.toml", CONFIG)
+    machine.run("systemctl", "reload", SERVICE)
+    wait_until(lambda: "bob (gone)" in machine.journal(SERVICE), timeout_s=60, what="the second reload")
+    assert asks_as(beside, token) == "401"
+
+
+def asks_as(unit: Unit, token: str) -> str:
+    ask = "httpx.get('http://127.0.0.1:8770/api/me', headers={'Authorization': 'Bearer ' + sys.argv[1]}, trust_env=False)"
+    return unit.machine.run(PYTHON, "-c", f"import httpx, sys; print({ask}.status_code)", token).strip()

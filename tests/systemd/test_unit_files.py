@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -63,27 +61,6 @@ def texts(config: Config, *, bubblewrap: bool = False) -> dict[str, str]:
         for file in unit_files(config, bubblewrap=bubblewrap)
         if UNITS in file.path.parents
     }
-
-
-@pytest.fixture
-def analyze(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """`systemd-analyze` on units of a folder alone, with the drop-ins beside them."""
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("NOT TESTED HERE: what systemd says of the units: there is no systemd-analyze on this machine")
-
-    def run(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
-        folder = root / UNITS
-        return subprocess.run(
-            ["systemd-analyze", *argv],
-            cwd=folder,
-            env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:/lib/systemd/system:/usr/lib/systemd/system"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-
-    return run
 
 
 def installed(config: Config, root: Path, *, bubblewrap: bool = False) -> Path:

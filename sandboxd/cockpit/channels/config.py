@@ -19,7 +19,7 @@ from sandboxd.serving.private_file import read_private
 from sandboxd.targets import BadTarget, Network, Targets
 
 Form = Literal["json", "text"]
-NEWS: Final = ("asked", "reminder", "escalation", "invalid", "closed", "alert")
+NEWS: Final = ("asked", "reminder", "escalation", "invalid", "closed", "receipt", "alert")
 _USUAL: Final = ("asked", "reminder", "closed", "alert")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,31}")
 _KEY_MIN_BYTES: Final = 16  # a key that can be guessed signs for nobody

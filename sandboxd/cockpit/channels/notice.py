@@ -17,6 +17,7 @@ from sandboxd.a2a.jsontext import dump_json
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.cockpit.channels.config import Webhook
 from sandboxd.cockpit.channels.signing import signature
+from sandboxd.cockpit.receipts.progress import progress_json, progress_text
 from sandboxd.cockpit.record import News, Record
 from sandboxd.hitl.envelope import plain_text
 from sandboxd.hitl.received import asks_secret
@@ -78,6 +79,7 @@ def prompt_json(record: Record, *, shows_question: bool) -> dict[str, Any]:
         "votes": len(approval.votes),
         "votes_needed": approval.votes_needed,
         "is_secret": asks_secret(record.envelope["response_schema"]),
+        "progress": progress_json(record),
     }
     if shows_question:
         about |= {"question": record.envelope["prompt"], "response_schema": record.envelope["response_schema"]}
@@ -94,6 +96,8 @@ def text_of(webhook: Webhook, news: News, link: str | None) -> str:
             lines.append(f"{about} is closed: {record.approval.status}. No answer is taken any more.")
         case "alert":
             lines.append(f"{about} needs an operator: {_tame(news.why)}")
+        case "receipt":
+            lines.append(f"The answer to {about}: {_tame(progress_text(record))}")
         case "invalid":
             lines.append(f"{about} is open still: an answer did not fit.")
         case what:

@@ -18,6 +18,7 @@ from sandboxd.cockpit.channels import rows
 from sandboxd.cockpit.channels.form import WHOLE, fields_of, form_html, payload_of
 from sandboxd.cockpit.channels.inbound import Inbound
 from sandboxd.cockpit.channels.signing import Link, LinkKey
+from sandboxd.cockpit.receipts.progress import progress_text
 from sandboxd.cockpit.record import Heard, Record
 from sandboxd.cockpit.web.answers import refusal_json
 from sandboxd.cockpit.web.app import Route
@@ -122,6 +123,8 @@ def _asked(record: Record, filled: Mapping[str, str]) -> Markup:
         closed = f"It is {approval.status}{why}. No answer is taken any more."
         under_way = "An answer is on its way, and no other one is taken."
         lines.append(Markup("<p>{}</p>").format(closed if approval.phase == "closed" else under_way))
+        if told := progress_text(record):
+            lines.append(Markup("<p>The answer: {}.</p>").format(told))
         return Markup("").join(lines)
     lines.append(Markup("<p>Open until {} UTC.</p>").format(f"{approval.closes_at:%Y-%m-%d %H:%M:%S}"))
     if approval.votes_needed > 1:

@@ -41,13 +41,15 @@ from sandboxd.cockpit.missions.steps import (
 from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Place
 from sandboxd.cockpit.records import Records, decide_question
+from sandboxd.cockpit.seats import Seats
 
-CALLS_MAX: Final = 16
+CALLS_MAX: Final = 16  # to one host
 SAID_MAX_CHARS: Final = 1000
 Beside = Callable[[Any, Kept, datetime], None]
 _SELF: Final = Principal("cockpit:missions", "cockpit:missions", may_answer=False)
 _STILL_ASKS: Final = "its task asks still what is closed here, so it can only be answered at its host"
 _AUTH: Final = "the host waits for an authorisation that it does not get here"
+_TTL_MAX_S: Final = 10 * 366 * 86_400  # whatever a host promises
 _DOUBT: Final = timedelta(minutes=10)  # before a host forgets a message, it is no longer taken to remember it
 
 _log = logs.logger(__name__)
@@ -89,7 +91,7 @@ class Missions:
         """Do what is to be done about missions, for ever."""
         self._watched |= set(await self._records.read(rows.ids_to_watch))
         busy = set[int]()
-        seats = trio.CapacityLimiter(CALLS_MAX)
+        seats = Seats(CALLS_MAX)
         async with trio.open_nursery() as nursery:  # one task for each call under way
             task_status.started()
             while True:
@@ -102,7 +104,7 @@ class Missions:
                         next_at = at if next_at is None else min(next_at, at)
                         continue
                     busy.add(kept.number)
-                    nursery.start_soon(self._do, kept, act, busy, seats)
+                    nursery.start_soon(self._do, kept, act, busy, seats.of(kept.mission.order.host))
                 left = 30.0 if next_at is None else min(max((next_at - self._clock()).total_seconds(), 0.0), 30.0)
                 with trio.move_on_after(left):
                     await self._records.wait_changed(since)
@@ -114,7 +116,9 @@ class Missions:
 
         `beside`: what goes on record with it, in the same transaction; what it raises keeps the mission from being started.
         """
-        _ = self._agents[order.host]
+        agent = self._agents[order.host]
+        links = attrs.evolve(order.links, provider=agent.provider or order.links.provider)
+        order = attrs.evolve(order, links=links)
         mission_id = str(uuid.uuid4())
         self._watched.add(mission_id)
         by = By(principal.name, channel)
@@ -204,6 +208,8 @@ class Missions:
                 if refused.is_unknown_task:
                     self._shown.pop(mission.mission_id, None)
                     await self._hear(kept, Vanished("the host does not know its task any more"))
+            except (Unreachable, Unreadable):
+                continue  # it hides no other one, and the next look tries again
 
     # ── what has to be done ──
 
@@ -267,9 +273,9 @@ class Missions:
         """Whether the host remembers the message, if it ever had it."""
         declared = await agent.declared(IDEMPOTENCY)
         ttl_s = (declared or {}).get("ttl_seconds")
-        if not isinstance(ttl_s, int):
+        if not isinstance(ttl_s, int) or isinstance(ttl_s, bool):
             return False
-        return self._clock() < mission.started_at + timedelta(seconds=ttl_s) - _DOUBT
+        return self._clock() < mission.started_at + timedelta(seconds=max(min(ttl_s, _TTL_MAX_S), 0)) - _DOUBT
 
     async def _hear(
         self, kept: Kept, event: Event, by: By | None = None, *, questions: CancelAsked | ResumeAsked | None = None
@@ -308,7 +314,7 @@ async def _dispatch(agent: Agent, mission: Mission) -> Seen:
         text=order.text,
         message_id=mission.message_id,
         context_id=mission.mission_id,
-        mission_id=mission.mission_id,
+        links=mission.links,
         via=order.via,
     )
 

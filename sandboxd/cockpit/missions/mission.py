@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import attrs
 
+from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.model import TaskState
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.context import Preseed
@@ -30,6 +31,7 @@ class Order:
     """What is to run, and where: an adapter-command/v1 envelope, a text, and the host by its configured name.
 
     `preseeds`: what its starter answers beforehand. `via`: through which cockpits it came, where another program gave it.
+    `links`: what it belongs to, by the word of its starter, and its host's provider.
     """
 
     host: str
@@ -42,6 +44,7 @@ class Order:
     text_line: bool = True
     preseeds: tuple[Preseed, ...] = ()
     via: tuple[str, ...] = ()
+    links: Links = NO_LINKS
 
 
 @attrs.frozen
@@ -105,6 +108,11 @@ class Mission:
     def message_id(self) -> str:
         """Under which its message is sent, however often."""
         return str(uuid.uuid5(uuid.UUID(self.mission_id), f"dispatch:{self.attempt}"))
+
+    @property
+    def links(self) -> Links:
+        """What it, its task and its questions belong to; for the audit, and for the metadata of its message."""
+        return attrs.evolve(self.order.links, mission=self.mission_id, sandbox=self.order.host)
 
     @property
     def principal(self) -> Principal:

@@ -14,7 +14,7 @@ import attrs
 
 from sandboxd.approvals.record import Approval
 from sandboxd.cockpit import audit
-from sandboxd.cockpit.audit import Entry, Links
+from sandboxd.cockpit.audit import Entry
 from sandboxd.cockpit.codec import decode_value, encode_value, from_us, to_us
 from sandboxd.cockpit.missions.mission import Mission, Standing
 from sandboxd.cockpit.missions.steps import Asked, Event, decide, due
@@ -166,8 +166,8 @@ def _tell(connection: sqlite3.Connection, kept: Kept, what: str, by: By | None, 
         channel=by.channel if by else None,
         why=standing.reason,
         rev=mission.rev,
-        took_ms=int((now - mission.started_at).total_seconds() * 1000),
-        links=Links(mission=mission.mission_id, sandbox=mission.order.host),
+        took_ms=audit.ms_between(mission.started_at, now),
+        links=mission.links,
     )
     audit.append(connection, entry)
 

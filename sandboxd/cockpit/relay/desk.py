@@ -19,8 +19,11 @@ import trio
 
 from sandboxd import logs
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_RESPONSE_FOR, RELAY
+from sandboxd.a2a.links import Links, read_links
 from sandboxd.a2a.model import SendRequest
+from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit import rows as question_rows
+from sandboxd.cockpit.audit import Entry
 from sandboxd.cockpit.controller import Controller
 from sandboxd.cockpit.missions import rows as mission_rows
 from sandboxd.cockpit.missions.mission import Order
@@ -104,15 +107,15 @@ class Relay:
 
     # ── what callers ask ──
 
-    async def send(self, caller: Caller, request: SendRequest) -> Story:
-        """A new task, or an answer; a message that was taken before begins nothing new."""
+    async def send(self, caller: Caller, request: SendRequest, *, trace: str | None = None) -> Story:
+        """A new task, or an answer; a message that was taken before begins nothing new. `trace`: the request's own, of W3C."""
         message = request.message
         if HITL_RESPONSE_FOR in (message.metadata or {}):
             return await self._answer(caller, request)
         if message.task_id is not None:
             story = await self.story(caller, message.task_id)
             raise UnsupportedOperation(f"cannot take the message: task `{story.task.task_id}` takes answers alone")
-        order = self._order(caller, request)
+        order = self._order(caller, request, trace)
         context_id, task_id = message.context_id or str(uuid.uuid4()), str(uuid.uuid4())
 
         def beside(connection: Any, kept: Kept, now: datetime) -> None:
@@ -160,7 +163,7 @@ class Relay:
             return ()
         return (await self._controller.missions.result(story.kept)).artifacts
 
-    def _order(self, caller: Caller, request: SendRequest) -> Order:
+    def _order(self, caller: Caller, request: SendRequest, trace: str | None) -> Order:
         message = request.message
         metadata = message.metadata or {}
         via = _via(metadata.get(RELAY))
@@ -184,6 +187,7 @@ class Relay:
             timeout_s=command.timeout_s,
             text_line=command.text_line,
             via=(*via, self._own_id),
+            links=_links(read_links([metadata]), trace),
         )
 
     # ── answers ──
@@ -195,12 +199,13 @@ class Relay:
         try:
             payload = question.restated.translate(response.payload)
         except AnswerInvalid:
-            await self._count_misfit(caller, question)
+            await self._count_misfit(caller, question, record)
             raise
         begun = await self.records.write(
             lambda connection, _: rows.begin_answer(connection, question.number, message.message_id)
         )
         if not begun:
+            await self._note_late(caller, question, record)
             raise _not_open(question)
         heard = await self._controller.answer(record, caller.principal, CHANNEL, payload)
         outcome = heard.decided.marks[-1].outcome
@@ -218,19 +223,39 @@ class Relay:
         message = request.message
         unknown = PromptNotOpen("cannot take the answer: no such question is open", facts={"prompt_id": prompt_id})
         try:
-            story = await self.story(caller, str(message.task_id))
+            story: Story | None = await self.story(caller, str(message.task_id))
         except TaskNotFound:
-            raise unknown from None
-        found = next((one for one in story.questions if one.prompt_id == prompt_id), None)
-        if found is None or message.context_id not in (None, story.task.context_id):
+            story = None
+        found = next((one for one in story.questions if one.prompt_id == prompt_id), None) if story else None
+        if story is None or found is None or message.context_id not in (None, story.task.context_id):
+            who = (caller.principal.name, CHANNEL)
+            links = story.kept.mission.links if story else Links(sandbox=caller.host)
+            entry = Entry(self._clock(), caller.host, None, str(message.task_id), "", "voted", "unknown", *who, links=links)
+            await self.records.write(lambda connection, _: rows.note_stray(connection, entry, prompt_id))
             raise unknown
-        if found.state != "open" or self._clock() >= found.ends_at:
-            raise _not_open(found)
         number = found.record
-        return found, await self.records.read(lambda connection: question_rows.by_number(connection, number))
+        record = await self.records.read(lambda connection: question_rows.by_number(connection, number))
+        if found.state != "open" or self._clock() >= found.ends_at:
+            await self._note_late(caller, found, record)
+            raise _not_open(found)
+        return found, record
 
-    async def _count_misfit(self, caller: Caller, question: RelayQuestion) -> None:
+    async def _note_late(self, caller: Caller, question: RelayQuestion, record: Record) -> None:
+        why = f"as {question.prompt_id}, which is no longer open"
+        await self._note(record, "voted", "closed", caller.principal, why)
+
+    async def _note(self, record: Record, event: str, outcome: str, principal: Principal | None, why: str) -> None:
+        def work(connection: Any, now: datetime) -> None:
+            question_rows.note(
+                connection, record, event=event, outcome=outcome, principal=principal, channel=CHANNEL, now=now, why=why
+            )
+
+        await self.records.write(work)
+
+    async def _count_misfit(self, caller: Caller, question: RelayQuestion, record: Record) -> None:
         await self.records.write(lambda connection, _: rows.end_answer(connection, question.number, "open"))
+        why = f"as {question.prompt_id}: it does not fit the words in which that was asked"
+        await self._note(record, "voted", "invalid", caller.principal, why)
         if question.misfits + 1 >= MISFITS_MAX:
             await self._give_up(question, f"{MISFITS_MAX} answers to one question did not fit")
 
@@ -297,7 +322,15 @@ class Relay:
             ends_at=closes_at - min(left * SHARE, EARLIER),
             state="open",
         )
-        await self.records.write(lambda connection, _: rows.insert_question(connection, question))
+
+        def work(connection: Any, at: datetime) -> None:
+            rows.insert_question(connection, question)
+            why = f"asked of caller:{task.caller}, task {task.task_id}, as {question.prompt_id}"
+            question_rows.note(
+                connection, record, event="told", outcome="asked", principal=None, channel=CHANNEL, now=at, why=why
+            )
+
+        await self.records.write(work)
         return question
 
     async def _give_up(self, question: RelayQuestion, why: str) -> None:
@@ -329,6 +362,11 @@ def _with_records(connection: Any, task: RelayTask) -> tuple[Story, Sequence[Rec
     if mission.task_id is None:
         return story, ()
     return story, question_rows.of_task(connection, mission.order.host, mission.task_id)
+
+
+def _links(said: Links, trace: str | None) -> Links:
+    """What a caller's task belongs to. Its mission is not ours, which is done for it."""
+    return attrs.evolve(said, mission=None, sandbox=None, parent=said.mission or said.parent, trace=said.trace or trace)
 
 
 def _via(value: Any) -> tuple[str, ...]:

@@ -10,9 +10,12 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from sandboxd.cockpit import audit
+from sandboxd.cockpit.audit import Entry
 from sandboxd.cockpit.codec import from_us, to_us
 from sandboxd.cockpit.relay.restate import Restated
 
+ID_MAX_CHARS: Final = 256
 State = Literal["open", "answered", "closed"]
 _TASKS: Final = "SELECT number, task_id, caller, context_id, message_id, mission_id, at_us, gave_up_at_us FROM relay_tasks "
 _QUESTIONS: Final = (
@@ -129,6 +132,12 @@ def end_answer(connection: sqlite3.Connection, number: int, state: State) -> Non
 def close(connection: sqlite3.Connection, number: int, state: State) -> None:
     """The question takes no answer any more."""
     connection.execute("UPDATE relay_questions SET state = ? WHERE number = ? AND state = 'open'", (state, number))
+
+
+def note_stray(connection: sqlite3.Connection, entry: Entry, prompt_id: str) -> None:
+    """A caller's answer to what it was never asked, by its own words for task and question."""
+    why = f"it answers {prompt_id[:ID_MAX_CHARS]}, which is not asked of it there"
+    audit.append(connection, attrs.evolve(entry, task_id=entry.task_id[:ID_MAX_CHARS], why=why))
 
 
 def _tasks(connection: sqlite3.Connection, which: str, *values: str | int) -> Sequence[RelayTask]:

@@ -1,7 +1,7 @@
 """How do callers reach the relay? (A2A 1.0, JSON-RPC §9 and HTTP+JSON §11, below `/a2a`)
 
 The codecs and refusals are those of the daemon's doors. A caller's token is told apart from a person's: neither opens the
-other's doors. Push notifications are not done here; a caller follows its task by its stream, or asks.
+other's doors. Push notifications are not done here, as the card says; a caller follows its task by its stream, or asks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sandboxd.a2a import v10, versions
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, HITL_RESPONSE_FOR, activated
 from sandboxd.a2a.faults import to_rest
 from sandboxd.a2a.jsonrpc import CallId, failure, id_of, parse_call, result
+from sandboxd.a2a.links import TRACEPARENT, trace_of
 from sandboxd.a2a.model import Artifact, ArtifactUpdate, StatusUpdate, StreamItem, Task, TaskPage
 from sandboxd.cockpit.missions.desk import NotEnded
 from sandboxd.cockpit.reading import Refused, Unreachable, Unreadable
@@ -76,6 +77,8 @@ class RelayDoor:
             Route("GET", f"{BASE}/tasks", self._rest(self._list), is_open=True),
             Route("GET", f"{BASE}/tasks/<ref>", self._rest(self._get), is_open=True),
             Route("POST", f"{BASE}/tasks/<ref>", self._rest(self._act), is_open=True),
+            Route("GET POST", f"{BASE}/tasks/<ref>/pushNotificationConfigs", self._rest(_no_pushes), is_open=True),
+            Route("GET DELETE", f"{BASE}/tasks/<ref>/pushNotificationConfigs/<config>", self._rest(_no_pushes), is_open=True),
         )
 
     async def rpc(self, desk: Desk) -> quart.Response:
@@ -95,7 +98,7 @@ class RelayDoor:
             parsed = parse_call(body)
             method = methods.get(parsed.method)
             if method is None and "PushNotificationConfig" in parsed.method:
-                raise PushNotificationNotSupported("cannot do this: a cockpit sends callers no push notifications")
+                method = _no_pushes
             if method is None:
                 raise MethodNotFound(f"cannot call `{parsed.method[:64]}`: A2A 1.0 has no such method here")
             found = await method(self._call(desk, caller, parsed.params))
@@ -109,7 +112,7 @@ class RelayDoor:
         return answer(result(parsed.id, found))
 
     def _rest(self, operation: Callable[[_Call], Awaitable[Any]]) -> Callable[..., Awaitable[quart.Response]]:
-        async def handle(desk: Desk, ref: str = "") -> quart.Response:
+        async def handle(desk: Desk, ref: str = "", config: str = "") -> quart.Response:
             try:
                 caller = self._caller(desk)
                 found = await operation(self._call(desk, caller, await _params(ref)))
@@ -215,7 +218,8 @@ class RelayDoor:
             raise ExtensionSupportRequired(f"cannot take the message: {why}", facts={"required_extensions": [HITL_PROMPT]})
         if request.push is not None:
             raise PushNotificationNotSupported("cannot take the message: a cockpit sends callers no push notifications")
-        return await self.relay.send(it.caller, request)
+        trace = trace_of(quart.request.headers.get(TRACEPARENT))
+        return await self.relay.send(it.caller, request, trace=trace)
 
     async def _settled(self, caller: Caller, story: Story, *, also_asked: bool = True) -> Story:
         """The task once its turn is over: it has ended, or asks."""
@@ -278,6 +282,10 @@ class RelayDoor:
 
 def _is_active() -> bool:
     return HITL_PROMPT in activated(quart.request.headers.getlist("A2A-Extensions"))
+
+
+async def _no_pushes(it: _Call) -> Any:
+    raise PushNotificationNotSupported("cannot do this: a cockpit sends callers no push notifications, as its card says")
 
 
 async def _params(ref: str) -> Any:

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import quart
-from werkzeug.exceptions import HTTPException
 
 from sandboxd import errors
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.errors import Refusal
-from sandboxd.logs import logger
+from sandboxd.serving.refusals import House, headers_of, refusal_of
 
 JSON: Final = "application/json"
+HOUSE: Final = House("cockpit", "cockpit's record", DatabaseUnavailable, "sandboxd cockpit")
 
 # The first class that fits counts: status, code, what to do about it.
 _TABLE: Final[tuple[tuple[type[Refusal], int, str, str], ...]] = (
@@ -37,7 +37,6 @@ _TABLE: Final[tuple[tuple[type[Refusal], int, str, str], ...]] = (
     (errors.Internal, 500, "internal", "the cockpit's log has more"),
     (Refusal, 400, "bad-request", "mend the request"),
 )
-_log = logger(__name__)
 
 
 def answer(value: Any, *, status: int = 200) -> quart.Response:
@@ -52,10 +51,7 @@ def refusal_answer(error: Exception) -> quart.Response:
     refusal, status = as_refusal(error)
     usual, body = refusal_json(refusal)
     made = answer(body, status=status or usual)
-    if isinstance(refusal, errors.Unauthenticated):
-        made.headers["WWW-Authenticate"] = 'Bearer realm="sandboxd cockpit"'
-    if isinstance(refusal, errors.RateLimited):
-        made.headers["Retry-After"] = str(refusal.facts["retry_after_s"])
+    made.headers.update(headers_of(refusal, HOUSE))
     allowed: Any = getattr(error, "valid_methods", None)  # 405: RFC 9110 §15.5.6 wants them named
     if allowed:
         made.headers["Allow"] = ", ".join(sorted(allowed))
@@ -76,20 +72,4 @@ def refusal_json(refusal: Refusal) -> tuple[int, Mapping[str, Any]]:
 
 def as_refusal(error: Exception) -> tuple[Refusal, int | None]:
     """What whoever asked is told of an error, and HTTP's finer status where there is one; what is ours goes to the log."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:  # a nursery's wrapping
-        error = error.exceptions[0]
-    match error:
-        case Refusal():
-            return error, None
-        case DatabaseUnavailable():
-            _log.error("Cannot use the record", error=str(error))
-            return errors.NotReady("cannot serve the request: the cockpit's record is not available"), None
-        case HTTPException(code=404):
-            return errors.MethodNotFound("cannot find the path: there is none of that name"), 404
-        case HTTPException(code=405):
-            return errors.MethodNotFound("cannot use this method: the path does not take it"), 405
-        case HTTPException(code=int(code)) if 400 <= code < 500:
-            return errors.InvalidRequest("cannot read the request: it is ill-formed"), code
-        case _:
-            _log.error("Cannot finish a request", exc_info=error)
-            return errors.Internal("cannot finish the request: a fault of this cockpit, its log has more"), None
+    return refusal_of(error, HOUSE)

@@ -16,12 +16,13 @@ from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.cockpit.web import missions_api, news_api, push_api, questions_api, session_api, tasks_api
-from sandboxd.cockpit.web.answers import JSON, refusal_answer, refusal_json
+from sandboxd.cockpit.web.answers import HOUSE, JSON, refusal_answer, refusal_json
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.cockpit.web.pages import Pages, find_xterm
 from sandboxd.errors import InvalidRequest, Refusal
 from sandboxd.serving.exchange import App, Exchange, Header, Receive, Send
 from sandboxd.serving.peer import PEER
+from sandboxd.serving.refusals import headers_of
 
 Handler = Callable[..., Awaitable[quart.Response]]
 BODY_MAX_BYTES: Final = 1024 * 1024
@@ -134,7 +135,8 @@ class _Exchange(Exchange):
     async def refuse(self, refusal: Refusal) -> None:
         """Answer without the application."""
         status, body = refusal_json(refusal)
-        await self.say(status, JSON, dump_json(body))
+        more = [(name.lower().encode(), value.encode()) for name, value in headers_of(refusal, HOUSE).items()]
+        await self.say(status, JSON, dump_json(body), *more)
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """The next piece of the answer."""

@@ -48,7 +48,7 @@ class Headers(Protocol):
 
 @attrs.frozen
 class Guest:
-    """Who sends a request, and how they came in. `is_still_in`: whether they would be let in now."""
+    """Who sends a request, and how they came in. `is_still_in`: whether they would be let in now, as the same."""
 
     principal: Principal
     way: Way
@@ -107,14 +107,15 @@ class Gate:
         principal = self.people.by_uid(uid)
         if peer.refusal or principal is None:
             raise Forbidden(f"cannot serve this peer: {peer.refusal or 'nobody knows it'}")
-        return Guest(principal, "unix", _channel(headers), lambda: True)
+        return Guest(principal, "unix", _channel(headers), lambda: self.people.by_uid(uid) == principal)
 
     def _bearer(self, authorization: str, headers: Headers) -> Guest:
         scheme, _, given = authorization.partition(" ")
-        principal = self.people.by_token(given.strip()) if scheme.lower() == "bearer" else None
+        token = given.strip()
+        principal = self.people.by_token(token) if scheme.lower() == "bearer" else None
         if principal is None:
             raise Unauthenticated("cannot tell who is asking: the token is not valid")
-        return Guest(principal, "bearer", _channel(headers), lambda: True)
+        return Guest(principal, "bearer", _channel(headers), lambda: self.people.by_token(token) == principal)
 
     def _by_proxy(self, headers: Headers) -> Guest | None:
         if self.proxy is None:
@@ -124,17 +125,18 @@ class Gate:
             return None  # not by the proxy, so what it says of a user is nobody's word
         if not user:
             return None
-        principal = self.people.by_proxy(user.strip())
+        name = user.strip()
+        principal = self.people.by_proxy(name)
         if principal is None:
             raise Forbidden("cannot serve this request: no `[[person]]` has that `proxy-user`")
-        return Guest(principal, "proxy", "web", lambda: True)
+        return Guest(principal, "proxy", "web", lambda: self.people.by_proxy(name) == principal)
 
     def _by_session(self, cookies: Mapping[str, str]) -> Guest | None:
         name = cookies.get(self.cookie)
         principal = self.sessions.find(name) if name else None
         if name is None or principal is None:
             return None
-        return Guest(principal, "session", "web", lambda: self.sessions.find(name) is not None)
+        return Guest(principal, "session", "web", lambda: self.sessions.find(name) == principal)
 
     @property
     def is_secure(self) -> bool:

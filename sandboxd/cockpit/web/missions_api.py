@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import attrs
 import quart
 
+from sandboxd.a2a.links import TRACEPARENT, Links, is_link, trace_of
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.cockpit.context import Preseed, check_preseeds
 from sandboxd.cockpit.missions.desk import NotEnded
@@ -24,6 +26,7 @@ PAGE: Final = 50
 PAGE_MAX: Final = 200
 TEXT_MAX_CHARS: Final = 64 * 1024
 REASON_MAX_CHARS: Final = 500
+_LINKS: Final = ("flow", "issue", "trace")  # the rest is for this cockpit to say
 _ENVELOPE: Final = ("adapter", "mode", "command", "working_dir", "timeout_seconds", "input_mode")
 
 
@@ -35,10 +38,15 @@ async def list_missions(desk: Desk, guest: Guest) -> quart.Response:
 
 
 async def start_mission(desk: Desk, guest: Guest) -> quart.Response:
-    """`POST /api/missions`: `{host, adapter, mode, command, text?, working_dir?, timeout_seconds?, input_mode?, answers?}`."""
+    """`POST /api/missions`: `{host, adapter, mode, command, text?, working_dir?, timeout_seconds?, input_mode?, answers?, …}`.
+
+    `links?`: `{flow?, issue?, trace?}`, what it belongs to; a `traceparent` header names the trace too.
+    """
     check_may_act(guest.principal.may_answer)
     texts: dict[str, Kind] = dict.fromkeys(("host", "adapter", "mode", "text", "working_dir", "input_mode"), "a text")
-    body = await read_object(known={**texts, "command": "a list", "timeout_seconds": "a whole number", "answers": "a list"})
+    body = await read_object(
+        known={**texts, "command": "a list", "timeout_seconds": "a whole number", "answers": "a list", "links": "an object"}
+    )
     order = _order(body)
     if order.host not in desk.controller.hosts:
         known = ", ".join(f"`{name}`" for name in desk.controller.hosts)
@@ -99,6 +107,7 @@ def mission_json(kept: Kept) -> dict[str, Any]:
         "command": list(order.command),
         "text": order.text,
         "answers_given": len(order.preseeds),
+        "links": {name: value for name, value in attrs.asdict(mission.links).items() if value is not None},
         "started_by": mission.starter,
         "person": mission.person,
         "started_at": rfc3339(mission.started_at),
@@ -129,7 +138,16 @@ def _order(body: Mapping[str, Any]) -> Order:
         *(command.working_dir, command.timeout_s),
         text_line=command.text_line,
         preseeds=preseeds,
+        links=_links(body.get("links", {})),
     )
+
+
+def _links(said: Mapping[str, Any]) -> Links:
+    problems = [Problem(f"links.{name}"[:64], f"is none of {', '.join(_LINKS)}") for name in said if name not in _LINKS]
+    problems += [Problem(f"links.{name}", "is no id") for name in _LINKS if name in said and not is_link(said[name])]
+    if problems:
+        raise InvalidParams("cannot start the mission", problems=problems)
+    return Links(**({"trace": trace_of(quart.request.headers.get(TRACEPARENT))} | dict(said)))
 
 
 def _preseeds(listed: Sequence[Any]) -> tuple[Preseed, ...]:

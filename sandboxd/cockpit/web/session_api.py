@@ -17,13 +17,14 @@ async def sign_in(desk: Desk) -> quart.Response:
     body = await read_object(known={"token": "a text"})
     if not body.get("token"):
         raise InvalidParams("cannot sign in: `token` is missing")
-    principal = desk.gate.people.by_token(body["token"].strip())
-    if principal is None:
+    begun = await desk.gate.sessions.begin(body["token"].strip())
+    if begun is None:
         raise Unauthenticated("cannot sign in: nobody has that token")
+    secret, principal = begun
     made = answer({"principal": principal.name, "person": principal.person})
     made.set_cookie(
         desk.gate.cookie,
-        desk.gate.sessions.begin(principal),
+        secret,
         max_age=int(desk.gate.sessions.session_s),
         path="/",
         secure=desk.gate.is_secure,
@@ -36,7 +37,7 @@ async def sign_in(desk: Desk) -> quart.Response:
 async def sign_out(desk: Desk, guest: Guest) -> quart.Response:
     """`DELETE /api/session`."""
     if name := quart.request.cookies.get(desk.gate.cookie):
-        desk.gate.sessions.end(name)
+        await desk.gate.sessions.end(name)
     made = answer({"signed_out": True})
     made.delete_cookie(desk.gate.cookie, path="/", secure=desk.gate.is_secure, httponly=True, samesite="Strict")
     return made

@@ -16,6 +16,7 @@ import attrs
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.approvals.record import Approval, Vote
 from sandboxd.approvals.routing import Principal
+from sandboxd.cockpit.receipts.progress import progress_json
 from sandboxd.cockpit.record import Record, Sighting
 from sandboxd.hitl.received import asks_secret
 
@@ -51,7 +52,7 @@ def question_json(record: Record, principal: Principal) -> dict[str, Any]:
 def whole_question_json(record: Record, principal: Principal, history: Any) -> dict[str, Any]:
     """One question with everything about it."""
     approval = record.approval
-    verdict = approval.verdict if approval.is_decided else None  # one that was refused fixes nothing any more
+    verdict = approval.standing_verdict
     return {
         **question_json(record, principal),
         "response_schema": record.envelope["response_schema"],
@@ -66,6 +67,7 @@ def whole_question_json(record: Record, principal: Principal, history: Any) -> d
             "payload": _payload(verdict.payload.body, approval),
         },
         "accepted_message_id": approval.accepted,
+        "progress": progress_json(record),
         "misfits": approval.misfits,
         "misfits_max": approval.terms.schema_budget,
         "tries": approval.tries,

@@ -3,7 +3,8 @@
 Server-sent events, read only: there is no way to send a key back. `task`: what runs, and every change of its state, with what
 the host tells beside it (that a program has read its answer, say). `output`: bytes, base64, `id:` the offset behind them, so a
 reader goes on with `?offset=` or `Last-Event-ID`. `gap`: so many bytes were dropped there. `trouble`: the host cannot be
-reached, and is asked again. `end`: the task has ended, and all of its output was told.
+reached, and is asked again; with `is_gone` it does not know the task, and nothing follows. `end`: the task has ended, and all
+of its output was told.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ async def watch_task(desk: Desk, guest: Guest, host: str, task: str) -> quart.Re
     return stream_answer(tell_all, closing=desk.closing, ping_s=desk.settings.ping_s, is_still_in=guest.is_still_in)
 
 
+class _Gone(Exception):
+    """The host does not know the task."""
+
+
 class _Watch:
     """One viewer's look at one task."""
 
@@ -64,8 +69,12 @@ class _Watch:
         self._has_told_gap = False
 
     async def run(self) -> None:
-        while not await self._reached(self._introduce):  # noqa: ASYNC110 - the host has no event for when it is back
-            await trio.sleep(SLOW_S)
+        try:
+            while not await self._reached(self._introduce):  # noqa: ASYNC110 - the host has no event for when it is back
+                await trio.sleep(SLOW_S)
+        except _Gone as gone:
+            await self._tell(event({"why": str(gone), "is_gone": True}, name="trouble"))
+            return
         async with trio.open_nursery() as nursery:  # its states; its output here
             nursery.start_soon(self._follow)
             while True:
@@ -93,7 +102,12 @@ class _Watch:
         return True
 
     async def _introduce(self) -> None:
-        task = await self._agent.look(self._task_id)
+        try:
+            task = await self._agent.look(self._task_id)
+        except Refused as refused:
+            if refused.is_unknown_task:
+                raise _Gone("the host does not know the task") from refused
+            raise
         seen = read_task(task)
         if seen is None:
             raise Unreadable("it is no Task")

@@ -11,10 +11,6 @@ export function leftMs(time) {
   return Date.parse(time) - (Date.now() + ahead);
 }
 
-export function now() {
-  return new Date(Date.now() + ahead).toISOString();
-}
-
 export function left(time) {
   const s = Math.floor(leftMs(time) / 1000);
   if (s < 0) return "closing…";

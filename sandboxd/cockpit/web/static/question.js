@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { AnswerForm } from "./answer.js";
-import { left, leftMs, now, on, spoken } from "./clock.js";
+import { left, leftMs, on, spoken } from "./clock.js";
 import { announce, el, plain, replace, shown } from "./dom.js";
 import { phaseWord, statusTag, whoMay } from "./inbox.js";
 import { questionActions } from "./actions.js";
@@ -16,7 +16,6 @@ const TABS = [["terminal", "Terminal"], ["plan", "What will run"], ["audit", "Au
 export class QuestionView {
   constructor(number, back) {
     this.number = number;
-    this.live = {};
     this.task = null;
     this.tab = "terminal";
     this.parts = Object.fromEntries(["head", "text", "facts", "banner", "form", "steps", "more"].map((name) => [name, el("div")]));
@@ -55,7 +54,7 @@ export class QuestionView {
     replace(this.parts.facts, this.facts(question));
     replace(this.parts.banner, this.banner(question));
     this.setForm(question, before);
-    replace(this.parts.steps, steps(question, this.live));
+    replace(this.parts.steps, steps(question));
     if (!before || before.phase !== question.phase || before.held !== question.held) replace(this.parts.more, questionActions(question, (said) => this.set(said.prompt)));
     if (this.audit) this.drawAudit();
     if (before && before.phase === "open" && !isOpen) announce(this.closedWords(question));
@@ -161,23 +160,10 @@ export class QuestionView {
 
   // What the host tells of the task while somebody looks.
   heard(told) {
-    const at = now();
-    const before = JSON.stringify(this.live);
-    if (told.state) {
-      this.task = { ...this.task, ...told };
-      this.form?.told(told.facts);
-      replace(this.plan, planView(this.question, this.task));
-      if (told.notice?.prompt_id === this.question.prompt_id) {
-        if (told.notice.notice === "answer-consumed") this.live.read ??= at;
-        if (told.notice.notice === "answer-discarded") this.live.discarded = true;
-      }
-      const wasLate = before === "{}" && this.question.phase === "closed"; // it went on before anybody looked
-      this.live.unknown ??= wasLate ? "nobody was looking then" : this.task.run ? "" : "this host does not say";
-      // A host says `working` as soon as it has typed; that the program went on is known when it has read, or ended.
-      const isOn = told.state !== "input-required" && (this.live.read || this.live.unknown || told.is_terminal);
-      if (isOn) this.live.wentOn ??= { at: wasLate ? null : at, how: `the task is ${told.state}` };
-    }
-    if (JSON.stringify(this.live) !== before) replace(this.parts.steps, steps(this.question, this.live));
+    if (!told.state) return;
+    this.task = { ...this.task, ...told };
+    this.form?.told(told.facts);
+    replace(this.plan, planView(this.question, this.task));
   }
 
   tick() {

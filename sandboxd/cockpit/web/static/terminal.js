@@ -93,7 +93,11 @@ export class TerminalView {
       const line = `\r\n── ${JSON.parse(event.data).bytes} bytes were not kept ──\r\n`;
       this.show(new TextEncoder().encode(line));
     });
-    this.source.addEventListener("trouble", (event) => { this.status.textContent = plain(`The host does not answer: ${JSON.parse(event.data).why}. It is asked again.`); });
+    this.source.addEventListener("trouble", (event) => {
+      const { why, is_gone: isGone } = JSON.parse(event.data);
+      if (isGone) { this.hasEnded = true; this.source.close(); }
+      this.status.textContent = plain(isGone ? `There is no terminal: ${why}.` : `The host does not answer: ${why}. It is asked again.`);
+    });
     this.source.addEventListener("end", () => { this.hasEnded = true; this.source.close(); });
     this.source.onerror = () => {
       this.source.close();

@@ -6,6 +6,8 @@ import { el, plain } from "./dom.js";
 const WORDS = {
   "received/asked": "The question came", "told/asked": "People were asked", "voted/counted": "answered; more must agree", "voted/decided": "answered, which decided it",
   "voted/invalid": "answered, and it did not fit", "voted/not-eligible": "tried to answer, and may not", "voted/closed": "answered too late", "voted/unjudged": "answered; it could not be checked",
+  "receipt/read": "The program read the answer", "receipt/discarded": "The program threw the answer away unread", "receipt/unfinished": "The answer’s text was typed, its Enter was not",
+  "receipt/went-on": "The program went on", "receipt/ended": "The task ended; whether the answer was read was not told", "receipt/silent": "The host tells no more of the answer",
   "taken/responded": "The host took the answer", "learnt/responded": "The host had taken the answer", "contested/responded": "The host had taken the answer",
   "cancelasked/cancelling": "wants the task cancelled", "ticked/reminded": "People were reminded", "ticked/expired": "Nobody answered in time", "resumeasked/resumed": "let it go on", "settled/settled": "closed it on their own word",
 };
@@ -21,25 +23,18 @@ export function auditList(history) {
   }));
 }
 
-// recorded → accepted → read → went on. `live`: what the host told of the task since: {read, wentOn, isOurs}.
-export function steps(question, live) {
-  const decided = question.verdict;
-  if (!decided) return null;
-  const taken = question.history.find((entry) => entry.outcome === "responded");
-  const lost = question.phase === "closed" && !taken;
-  const rows = [
-    ["Recorded", decided.at ? on(decided.at) : "", "done"],
-    ["Accepted by the host", taken ? on(taken.at) : lost ? plain(question.reason) : waiting(question), taken ? "done" : lost ? "lost" : "now"],
-    ["Read by the program", live.read ? on(live.read) : live.discarded ? "the program threw it away unread, and asks again" : taken ? live.unknown : "", live.read ? "done" : live.discarded ? "lost" : taken && !live.unknown ? "now" : ""],
-    ["Went on", taken && live.wentOn ? [live.wentOn.at ? on(live.wentOn.at) : "", plain(live.wentOn.how)].filter(Boolean).join(" · ") : "", taken && live.wentOn ? "done" : ""],
-  ];
+const TITLES = { recorded: "Recorded", accepted: "Accepted by the host", read: "Read by the program", "went-on": "Went on" };
+const LATE_MS = 10_000; // more than clocks differ that are set: it became known here long after it was so
+
+// recorded → accepted → read → went on, as the cockpit has it on record.
+export function steps(question) {
+  if (!question.progress.length) return null;
   return el("ol", { class: "steps", "aria-label": "How far the answer has come" },
-    rows.map(([title, text, kind]) => el("li", { class: kind }, el("b", {}, title), el("span", {}, text))));
+    question.progress.map((step) => el("li", { class: step.state }, el("b", {}, TITLES[step.step]), el("span", {}, [when(step), plain(step.how)].filter(Boolean).join(" · ")))));
 }
 
-function waiting(question) {
-  if (question.held) return "not known; a person has to say how it goes on";
-  if (question.phase === "backoff") return `not delivered yet, try ${question.tries} of ${question.tries_max}: ${plain(question.reason)}`;
-  if (question.phase === "reconcile") return "being found out";
-  return "on its way";
+function when(step) {
+  if (!step.at || step.state === "unknown") return "";
+  if (!step.said_at || Math.abs(Date.parse(step.at) - Date.parse(step.said_at)) < LATE_MS) return on(step.at);
+  return `${on(step.said_at)} by the host’s clock, known here since ${on(step.at)}`;
 }

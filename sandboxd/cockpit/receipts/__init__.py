@@ -1,0 +1,1 @@
+"""What became of an answer behind its acceptance?"""
