@@ -8,14 +8,14 @@ writer a task: `append` names the sequence number it builds on, and `Conflict` s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
 import attrs
 
 from sandboxd.a2a.links import NO_LINKS, Links
-from sandboxd.a2a.model import PushConfig, TaskState
+from sandboxd.a2a.model import Message, PushConfig, TaskState
 from sandboxd.chain import Kept, Spot
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
@@ -197,6 +197,7 @@ class TaskQuery:
     since: datetime | None = None
     limit: int = 50
     after: tuple[datetime, str] | None = None
+    with_history: bool = True  # else the views only count it, as `earlier`
 
 
 @attrs.frozen
@@ -206,6 +207,14 @@ class TaskRows:
     views: tuple[TaskView, ...]
     total: int
     has_more: bool
+
+
+@attrs.frozen
+class Standing:
+    """What has not ended: how many tasks are in each state, and how many prompts are open."""
+
+    states: Mapping[TaskState, int]
+    open_prompts: int
 
 
 class Store(Protocol):
@@ -241,6 +250,12 @@ class Store(Protocol):
 
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """What became of that prompt, or None when it never existed."""
+
+    async def history(self, task_id: str, count: int) -> Sequence[Message]:
+        """The first `count` messages of the task's history; fewer where there are fewer, none for an unknown task."""
+
+    async def standing(self) -> Standing:
+        """How much has not ended, counted without reading it."""
 
     async def unfinished(self) -> Sequence[TaskView]:
         """Every task that is not in a terminal state: what recovery has to resolve at start."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 import trio
 
 from sandboxd import logs
+from sandboxd.a2a.model import Message
 from sandboxd.chain import Kept
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import CHECK_LIMIT_S, Database, Found, open_database
@@ -29,6 +30,7 @@ from sandboxd.store.base import (
     PushEntry,
     SendKey,
     SendRecord,
+    Standing,
     StoredEvent,
     StoreUnavailable,
     TaskQuery,
@@ -91,6 +93,14 @@ class SqliteStore:
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """As `Store.prompt`."""
         return await self._read(lambda connection: queries.prompt(connection, prompt_id))
+
+    async def history(self, task_id: str, count: int) -> Sequence[Message]:
+        """As `Store.history`."""
+        return await self._read(lambda connection: queries.history(connection, task_id, count))
+
+    async def standing(self) -> Standing:
+        """As `Store.standing`."""
+        return await self._read(queries.standing)
 
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
