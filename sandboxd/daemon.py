@@ -53,7 +53,7 @@ from sandboxd.runner.birth import SpawnerUnavailable
 from sandboxd.runner.client import open_spawner
 from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.judge import open_judge
-from sandboxd.service import delegation, watchdog
+from sandboxd.service import counted, delegation, watchdog
 from sandboxd.service.credentials import placed
 from sandboxd.service.hangups import open_hangups
 from sandboxd.service.install import warn_of_drift
@@ -245,10 +245,11 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                 )
                 if manager.is_unit:
                     warn_of_drift(written)
+                counted.note(written)
                 manager.notifier.ready("ready")
                 if manager.watchdog_s is not None:
                     nursery.start_soon(
-                        watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host)
+                        watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host, reloader)
                     )
                 await serve(
                     make_app(doors),
@@ -274,8 +275,9 @@ def _warn_of_isolation(host: Host) -> None:
                 _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
 
 
-def _state(host: Host) -> str:
-    return f"ready: {host.supervisor.live} tasks live"
+def _state(host: Host, reloader: Reloader) -> str:
+    live = f"{host.supervisor.live} tasks live"
+    return f"{live}; {reloader.refused}" if reloader.refused else f"ready: {live}"
 
 
 def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener], limits: Mapping[str, Any]) -> Cards:

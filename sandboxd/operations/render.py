@@ -18,7 +18,7 @@ from sandboxd.operations.unsent import WAIT_S
 from sandboxd.store.base import StoredEvent
 from sandboxd.tasks.events import Wrote
 from sandboxd.tasks.output import artifact_of, artifact_update
-from sandboxd.tasks.view import TaskView, hide_envelopes, status_update, task_of
+from sandboxd.tasks.view import TaskView, hide_envelopes, holds, status_update, task_of
 
 MESSAGE_BYTES: Final = 2048  # about what a question of the history takes, spelled
 ACTED_WAIT_S: Final = 60.0  # twice the patience with a client that takes nothing
@@ -52,7 +52,7 @@ async def task(
 
 
 async def _with_history(host: Host, view: TaskView, length: int | None) -> TaskView:
-    if not view.earlier or length == 0:
+    if holds(view, length):
         return view
     said = await host.store.history(view.task_id, view.earlier)
     if len(said) < view.earlier:  # pruned meanwhile, with its task

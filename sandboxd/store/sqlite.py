@@ -98,13 +98,13 @@ class SqliteStore:
         """As `Store.history`."""
         return await self._read(lambda connection: queries.history(connection, task_id, count))
 
-    async def standing(self) -> Standing:
-        """As `Store.standing`."""
-        return await self._read(queries.standing)
-
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
         return await self._read(queries.unfinished)
+
+    async def standing(self) -> Standing:
+        """As `Store.standing`."""
+        return await self._read(queries.standing)
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """As `Store.prune`: one piece of work a task, so that nobody waits long behind it."""
