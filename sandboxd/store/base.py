@@ -1,9 +1,9 @@
 """What does a store promise?
 
 Every store joins the contract suite `tests/store/test_store_contract*.py`. Promises: a call that returned is on disk (SQLite:
-WAL, `synchronous=FULL`); the events of one `append` and the task's new row become visible together or not at all; sequence
-numbers of a task are 1, 2, 3 … without a gap; a prompt id on record is never used again. One writer a task: `append` names
-the sequence number it builds on, and `Conflict` says that somebody else wrote.
+WAL, `synchronous=FULL`, files of output flushed before); the events of one `append` and the task's new row become visible
+together or not at all; sequence numbers of a task are 1, 2, 3 … without a gap; a prompt id on record is never used again. One
+writer a task: `append` names the sequence number it builds on, and `Conflict` says that somebody else wrote.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class Store(Protocol):
         """Up to `limit` events after `after`, in order, `Wrote` with its bytes; fewer where those are many, none at the end."""
 
     async def read(self, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
-        """The artifact's kept bytes `[start, stop)`; shorter where fewer are kept."""
+        """The artifact's kept bytes `[start, stop)`; shorter where fewer are kept; damaged: `StoreUnavailable`."""
 
     async def tasks(self, query: TaskQuery) -> TaskRows:
         """One page of tasks of one instance."""

@@ -6,6 +6,7 @@ Functions of a reading connection; each call of the store runs one of them insid
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +16,7 @@ import attrs
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.store.base import PromptRecord, Standing, StoredEvent, TaskQuery, TaskRows
 from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_message, decode_view
+from sandboxd.store.files import Files
 from sandboxd.store.times import from_us, key, to_us
 from sandboxd.tasks.events import Event, Wrote
 from sandboxd.tasks.view import TaskView, fold
@@ -78,7 +80,7 @@ def view_at(connection: sqlite3.Connection, task_id: str, seq: int) -> TaskView 
     return attrs.evolve(folded, seq=seq)
 
 
-def events(connection: sqlite3.Connection, task_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
+def events(connection: sqlite3.Connection, files: Files, task_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
     """Events after `after` with their output; none: there are no more. Stops early at `EVENTS_BYTES`."""
     number = _number(connection, task_id)
     if number is None:
@@ -88,7 +90,7 @@ def events(connection: sqlite3.Connection, task_id: str, after: int, limit: int)
     for seq, event in _events(connection, number, task_id, after=after, limit=limit):
         chunk = b""
         if isinstance(event, Wrote) and event.size:
-            chunk = _output(connection, number, event.artifact_id, event.offset, event.offset + event.size)
+            chunk = _output(connection, files, number, event.artifact_id, range(event.offset, event.offset + event.size))
         found.append(StoredEvent(seq, event, chunk))
         size_bytes += len(chunk)
         if size_bytes >= EVENTS_BYTES:
@@ -96,10 +98,10 @@ def events(connection: sqlite3.Connection, task_id: str, after: int, limit: int)
     return tuple(found)
 
 
-def read(connection: sqlite3.Connection, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
-    """The artifact's kept bytes `[start, stop)`."""
+def read(connection: sqlite3.Connection, files: Files, task_id: str, artifact_id: str, span: range) -> bytes:
+    """The artifact's kept bytes `[span.start, span.stop)`."""
     number = _number(connection, task_id)
-    return b"" if number is None else _output(connection, number, artifact_id, start, stop)
+    return b"" if number is None else _output(connection, files, number, artifact_id, span)
 
 
 def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
@@ -144,11 +146,12 @@ def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | Non
 
 
 def size_bytes(connection: sqlite3.Connection) -> int:
-    """The pages in use."""
+    """The pages in use, and the files of output."""
     pages, unused, page_bytes = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
-    return int((pages - unused) * page_bytes)
+    (in_files,) = connection.execute("SELECT coalesce(sum(size), 0) FROM files").fetchone()
+    return int((pages - unused) * page_bytes + in_files)
 
 
 def history(connection: sqlite3.Connection, task_id: str, count: int) -> tuple[Message, ...]:
@@ -240,14 +243,34 @@ def _decoded(rows: Iterable[tuple[int, str, str]], task_id: str) -> Iterator[tup
             raise Undecodable(f"event {seq} of task `{task_id}`: {error}") from error
 
 
-def _output(connection: sqlite3.Connection, number: int, artifact_id: str, start: int, stop: int) -> bytes:
+def lost_output(connection: sqlite3.Connection, files: Files, limit_s: float) -> tuple[tuple[str, str], ...]:
+    """Tasks whose files are not there as long as they were, each with why; as many as can be looked at in that time."""
+    stop_at, lost = time.monotonic() + limit_s, []
+    for task_id, number, size in connection.execute(
+        "SELECT id, files.number, size FROM files JOIN tasks ON tasks.number = task ORDER BY files.number DESC"
+    ):
+        there = files.size_bytes(number)
+        if there is None or there < size:
+            lost.append((task_id, f"`{files.name(number)}` has {there or 0} bytes of {size}"))
+        if time.monotonic() > stop_at:
+            break
+    return tuple(lost)
+
+
+def _output(connection: sqlite3.Connection, files: Files, number: int, artifact_id: str, span: range) -> bytes:
+    start, stop = span.start, span.stop
     # From the row that holds `start` on: rows are without gaps, and there can be thousands of short ones.
     rows = connection.execute(
-        "SELECT offset, data FROM output WHERE task = ? AND artifact = ? AND offset < ? AND offset >= coalesce("
+        "SELECT offset, data, output.size, checksum, files.number FROM output LEFT JOIN files USING (task, artifact)"
+        " WHERE task = ? AND artifact = ? AND offset < ? AND offset >= coalesce("
         "(SELECT max(offset) FROM output WHERE task = ? AND artifact = ? AND offset <= ?), 0) ORDER BY offset",
         (number, key(artifact_id), min(stop, _BEYOND), number, key(artifact_id), min(start, _BEYOND)),
     )
-    return b"".join(data[max(0, start - offset) : max(0, stop - offset)] for offset, data in rows)
+    found: list[bytes] = []
+    for offset, data, size, checksum, file in rows:
+        piece = data if size is None else files.read(file, offset, size, checksum)
+        found.append(piece[max(0, start - offset) : max(0, stop - offset)])
+    return b"".join(found)
 
 
 def _ms(moment: datetime) -> int:
