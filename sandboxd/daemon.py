@@ -49,7 +49,7 @@ from sandboxd.runner.birth import Newborn, SpawnerUnavailable
 from sandboxd.runner.client import open_spawner
 from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.judge import open_judge
-from sandboxd.service import watchdog
+from sandboxd.service import counted, watchdog
 from sandboxd.service.credentials import placed
 from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import Manager
@@ -203,10 +203,11 @@ async def run(
                 )
                 if manager.is_unit:
                     warn_of_drift(written)
+                counted.note(written)
                 manager.notifier.ready("ready")
                 if manager.watchdog_s is not None:
                     nursery.start_soon(
-                        watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host)
+                        watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host, reloader)
                     )
                 await serve(
                     make_app(doors),
@@ -232,8 +233,9 @@ def _warn_of_isolation(host: Host) -> None:
                 _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
 
 
-def _state(host: Host) -> str:
-    return f"ready: {host.supervisor.live} tasks live"
+def _state(host: Host, reloader: Reloader) -> str:
+    live = f"{host.supervisor.live} tasks live"
+    return f"{live}; {reloader.refused}" if reloader.refused else f"ready: {live}"
 
 
 def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener], limits: Mapping[str, Any]) -> Cards:

@@ -241,6 +241,8 @@ class TaskRun:
         event = finished(
             self._clock.now(), str(uuid.uuid4()), status, self._ending, timeout_s=self._timeout_s, survivors=self._survivors
         )
+        if event.reason == "tmp-limit":
+            metrics.BOUNDS.labels(bound="tmp").inc()
         state = self._recorder.record(event).view.state
         assert state is not None
         elapsed_s = trio.current_time() - self._started_at

@@ -266,7 +266,8 @@ class Spawner:
         if "exited" in frame:
             run = self._processes.pop(frame["exited"], None)
             if run is not None:
-                run.exited(ExitStatus(frame.get("code"), frame.get("signal"), oom=frame.get("oom", False)))
+                named = {name: frame.get(name, False) for name in ("oom", "full")}
+                run.exited(ExitStatus(frame.get("code"), frame.get("signal"), **named))
             return
         result: Any = frame
         if "denied" in frame:
@@ -281,12 +282,14 @@ class Spawner:
 
     def _take_run(self, frame: Frame, fds: tuple[int, ...]) -> Process | SpawnFailed:
         number = frame["run"]
-        if len(fds) < frame["fds"]:  # this process has no descriptors left: the kernel dropped them
+        if len(fds) < frame["fds"] or frame.get("lost"):  # no descriptors left here, or too many on their way: they are gone
             for fd in fds:
                 os.close(fd)
             assert self._nursery is not None
             self._nursery.start_soon(self._call, {"do": "end", "run": number})
-            return SpawnFailed("start-failed", "cannot take the run's descriptors: the daemon has too many files open")
+            return SpawnFailed(
+                "start-failed", "cannot take the run's descriptors: the daemon, or its user, has too many files open"
+            )
         plan = plan_from_json(frame["plan"])
         folder = Path(frame["cgroup"]) if frame["cgroup"] else None
         run = Process(

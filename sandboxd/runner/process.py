@@ -30,13 +30,15 @@ _log = logs.logger(__name__)
 class ExitStatus:
     """How the leader ended: by a code, by a signal (its name), or unknown because the spawner died and the run with it.
 
-    `oom`: the signal was the kernel's, which ended the run because there was not enough memory for it.
+    `oom`: the signal was the kernel's, which ended the run because there was not enough memory for it. `full`: it was the
+    spawner's, for the run had more temporary files than its policy allows.
     """
 
     code: int | None = None
     signal: str | None = None
     spawner_died: bool = False
     oom: bool = False
+    full: bool = False
 
 
 class Control(Protocol):
