@@ -33,7 +33,7 @@ async def list_tasks(host: Host, caller: Caller, instance: str, request: ListReq
         since=request.since,
         limit=request.page_size,
         after=_cursor(request.page_token) if request.page_token else None,
-        history_length=request.history_length,
+        with_history=request.history_length != 0,
     )
     rows = await host.store.tasks(query)
     views = _within_bound(rows.views) if request.include_artifacts else rows.views

@@ -13,7 +13,7 @@ import attrs
 from sandboxd.a2a.extensions import HITL_PROMPT
 from sandboxd.a2a.model import Message, StatusUpdate, Task, TaskNews, TaskStatus
 from sandboxd.errors import NotReady, TooBusy
-from sandboxd.operations.host import Caller, Host
+from sandboxd.operations.host import Caller, Host, not_found
 from sandboxd.operations.unsent import WAIT_S
 from sandboxd.store.base import StoredEvent
 from sandboxd.tasks.events import Wrote
@@ -38,10 +38,10 @@ async def task(
     `TooBusy` when too much waits for clients already. `has_acted`: the request has done something, so to ask again is not the
     same; it waits longer, and is told so: `NotReady`.
     """
-    shown = task_of(view, history_length=history_length)
+    shown = task_of(await _with_history(host, view, history_length), history_length=history_length)
     artifacts = None
     if with_artifacts:
-        await _make_room(host, caller, view, has_acted=has_acted)
+        await _make_room(host, caller, view, len(shown.history or ()), has_acted=has_acted)
         kept = [
             (artifact, await host.store.read(view.task_id, artifact.artifact_id, 0, artifact.size))
             for artifact in view.artifacts
@@ -51,8 +51,17 @@ async def task(
     return attrs.evolve(shown, artifacts=artifacts, history=history, status=_status(caller, shown.status))
 
 
-async def _make_room(host: Host, caller: Caller, view: TaskView, *, has_acted: bool) -> None:
-    size_bytes = sum(artifact.size for artifact in view.artifacts) + MESSAGE_BYTES * len(view.history)
+async def _with_history(host: Host, view: TaskView, length: int | None) -> TaskView:
+    if not view.earlier or length == 0:
+        return view
+    said = await host.store.history(view.task_id, view.earlier)
+    if len(said) < view.earlier:  # pruned meanwhile, with its task
+        raise not_found(view.task_id)
+    return attrs.evolve(view, history=(*said, *view.history), earlier=0)
+
+
+async def _make_room(host: Host, caller: Caller, view: TaskView, messages: int, *, has_acted: bool) -> None:
+    size_bytes = sum(artifact.size for artifact in view.artifacts) + MESSAGE_BYTES * messages
     try:
         await host.unsent.take(caller.principal, size_bytes, wait_s=ACTED_WAIT_S if has_acted else WAIT_S)
     except TooBusy as refusal:

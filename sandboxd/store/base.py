@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol
 import attrs
 
 from sandboxd.a2a.links import NO_LINKS, Links
-from sandboxd.a2a.model import PushConfig, TaskState
+from sandboxd.a2a.model import Message, PushConfig, TaskState
 from sandboxd.chain import Kept, Spot
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
@@ -188,11 +188,7 @@ class DeadPush:
 
 @attrs.frozen
 class TaskQuery:
-    """Which tasks a list shows: newest status first, ties by id.
-
-    `after`: the last row of the page before. `history_length`: so many of the latest messages a task are read (None: all): a
-    long conversation is most of what a page takes.
-    """
+    """Which tasks a list shows: newest status first, ties by id. `after`: the last row of the page before."""
 
     instance: str
     context_id: str | None = None
@@ -201,15 +197,7 @@ class TaskQuery:
     since: datetime | None = None
     limit: int = 50
     after: tuple[datetime, str] | None = None
-    history_length: int | None = None
-
-
-@attrs.frozen
-class Standing:
-    """What stands now: live tasks by state, and open prompts."""
-
-    tasks: Mapping[TaskState, int]
-    prompts: int
+    with_history: bool = True  # else the views only count it, as `earlier`
 
 
 @attrs.frozen
@@ -219,6 +207,14 @@ class TaskRows:
     views: tuple[TaskView, ...]
     total: int
     has_more: bool
+
+
+@attrs.frozen
+class Standing:
+    """What has not ended: how many tasks are in each state, and how many prompts are open."""
+
+    states: Mapping[TaskState, int]
+    open_prompts: int
 
 
 class Store(Protocol):
@@ -255,11 +251,14 @@ class Store(Protocol):
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """What became of that prompt, or None when it never existed."""
 
-    async def unfinished(self) -> Sequence[TaskView]:
-        """Every task that is not in a terminal state: what recovery has to resolve at start."""
+    async def history(self, task_id: str, count: int) -> Sequence[Message]:
+        """The first `count` messages of the task's history; fewer where there are fewer, none for an unknown task."""
 
     async def standing(self) -> Standing:
-        """How many tasks live, and how many prompts are open: counted, whatever the tasks hold."""
+        """How much has not ended, counted without reading it."""
+
+    async def unfinished(self) -> Sequence[TaskView]:
+        """Every task that is not in a terminal state: what recovery has to resolve at start."""
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` tasks that ended before then, with their events and bytes; how many went."""
