@@ -208,6 +208,7 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
     )
     tokens = list(tokens_of(config))
     async with open_host(config, cgroup) as host:
+        counted.note(written)  # the store is ours, and no door is open yet
         gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
         keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
@@ -245,7 +246,6 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                 )
                 if manager.is_unit:
                     warn_of_drift(written)
-                counted.note(written)
                 manager.notifier.ready("ready")
                 if manager.watchdog_s is not None:
                     nursery.start_soon(
