@@ -166,6 +166,7 @@ async def run(
     )
     tokens = list(tokens_of(config))
     async with open_host(config, cgroup, newborn) as host:
+        counted.note(written)  # the store is ours, and no door is open yet
         gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
         keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
@@ -203,7 +204,6 @@ async def run(
                 )
                 if manager.is_unit:
                     warn_of_drift(written)
-                counted.note(written)
                 manager.notifier.ready("ready")
                 if manager.watchdog_s is not None:
                     nursery.start_soon(
