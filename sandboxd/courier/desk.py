@@ -26,7 +26,7 @@ from sandboxd.operations.outbox import Standing
 from sandboxd.store.base import DeadPush, PushEntry, StoredEvent, StoreUnavailable
 from sandboxd.store.changes import is_last
 from sandboxd.targets import BadTarget, Targets, shown_url
-from sandboxd.tasks.view import TaskView, fold
+from sandboxd.tasks.view import TaskView, fold, without_history
 
 LONGEST_WAIT_S: Final = 300.0
 AT_ONCE: Final = 256  # notifications under way
@@ -201,7 +201,7 @@ class Desk:
             if not found and not lane.has_news and await self._is_over(lane):
                 return
             for stored in found:
-                lane.view = fold(lane.view or await self._view_before(lane), stored.event)
+                lane.view = without_history(fold(lane.view or await self._view_before(lane), stored.event))
                 if not is_wanted(lane.entry, stored.event):
                     lane.entry = attrs.evolve(lane.entry, cursor=stored.seq)
                 elif not await self._deliver(lane, stored):

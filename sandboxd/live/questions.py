@@ -93,6 +93,7 @@ class Questions:
         self._fed = trio.Event()
         self._wakes_at = float("inf")  # when `watch` looks by itself
         self._end = end  # asks for the end of the run, and returns
+        process.on_exit = self._wake
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
@@ -117,8 +118,8 @@ class Questions:
             self._told(self._receipt.flushed())
 
     async def watch(self, flush: Any) -> None:
-        """Raise, withdraw and expire prompts until the run ends; `flush` records the output that came before a question."""
-        while not self._is_over:
+        """Raise, withdraw and expire prompts until the program ends; `flush` records the output that came before a question."""
+        while not self._is_over and not self._process.has_exited:
             now = trio.current_time()
             self._expire(now)
             if self._receipt is not None and now >= self._receipt.next_at:

@@ -1,10 +1,11 @@
 """How does what a run experiences get on record, in order and before anyone sees it?
 
-`record` is a plain call: it folds the event into the run's view at once, and queues it; `write` appends the queue to the
-store, as many events as wait at a time. So no checkpoint comes between an act and its place in the log, a client that goes
-away interrupts nothing, and what is published was appended first (invariant 6). The queue has a bound, in bytes: a reader
-waits in `room` while the store is slow. While the store is unavailable, writing is tried again, and nothing is dropped, until
-the daemon stops and gives up: then whoever waits for a record hears that it is lost.
+`record` is a plain call: it folds the event into the run's view at once, and queues it; `write` appends the queue to the store,
+as many events as wait at a time. So no checkpoint comes between an act and its place in the log, a client that goes away
+interrupts nothing, and what is published was appended first (invariant 6). The queue has a bound, in bytes: a reader waits in
+`room` while the store is slow. The history that is on record is not held in memory as well. While the store is unavailable,
+writing is tried again, and nothing is dropped, until the daemon stops and gives up: then whoever waits for a record hears that
+it is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sandboxd import logs
 from sandboxd.store.base import Entry, PushEntry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.events import Event
-from sandboxd.tasks.view import TaskView, fold
+from sandboxd.tasks.view import TaskView, fold, without_history
 
 QUEUE_MAX_BYTES: Final = 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
 BATCH_MAX_BYTES: Final = 512 * 1024
@@ -56,7 +57,7 @@ class Fate:
 
 @attrs.frozen
 class Ticket:
-    """An event on its way to the disk, and the task right after it."""
+    """An event on its way to the disk, and the task right after it, whose history may begin with what is on record."""
 
     seq: int
     view: TaskView
@@ -78,7 +79,7 @@ class Recorder:
 
     @property
     def view(self) -> TaskView:
-        """The task with everything that was recorded, written or not."""
+        """The task with everything that was recorded, written or not; of its history what is not written."""
         return self._view
 
     def record(self, event: Event, chunk: bytes = b"", push: PushEntry | None = None) -> Ticket:
@@ -111,6 +112,7 @@ class Recorder:
                 view = batch[-1][1].view
                 await self._append([entry for entry, _ in batch], view)
                 self._written = view.seq
+                self._view = without_history(self._view, written=view)
                 self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
                 for _, ticket in batch:
                     ticket.fate.settle()

@@ -19,7 +19,7 @@ from sandboxd.errors import UnsupportedOperation
 from sandboxd.operations import render
 from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import StoredEvent
-from sandboxd.tasks.view import TaskView, fold
+from sandboxd.tasks.view import TaskView, fold, without_history
 
 
 @attrs.frozen
@@ -101,12 +101,11 @@ class TaskStream:
 
     async def _follow(self, events: AsyncIterator[StoredEvent]) -> AsyncGenerator[StreamEvent, None]:
         view = self._view
-        task = await render.task(self._host, self._caller, view, history_length=self._history_length)
-        yield StreamEvent(view.seq, task)
+        yield StreamEvent(view.seq, await render.task(self._host, self._caller, view, history_length=self._history_length))
         if self._is_over(view):
             return
         async for stored in events:
-            view = fold(view, stored.event)
+            view = self._view = without_history(fold(view, stored.event))  # its messages were told, one by one
             yield StreamEvent(view.seq, render.update(self._caller, view, stored))
             if self._is_over(view):
                 return

@@ -8,14 +8,14 @@ the sequence number it builds on, and `Conflict` says that somebody else wrote.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
 import attrs
 
 from sandboxd.a2a.links import NO_LINKS, Links
-from sandboxd.a2a.model import PushConfig, TaskState
+from sandboxd.a2a.model import Message, PushConfig, TaskState
 from sandboxd.chain import Kept, Spot
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
@@ -188,7 +188,11 @@ class DeadPush:
 
 @attrs.frozen
 class TaskQuery:
-    """Which tasks a list shows: newest status first, ties by id. `after`: the last row of the page before."""
+    """Which tasks a list shows: newest status first, ties by id.
+
+    `after`: the last row of the page before. `history_length`: so many of the latest messages a task are read (None: all): a
+    long conversation is most of what a page takes.
+    """
 
     instance: str
     context_id: str | None = None
@@ -197,6 +201,15 @@ class TaskQuery:
     since: datetime | None = None
     limit: int = 50
     after: tuple[datetime, str] | None = None
+    history_length: int | None = None  # how much of each history is read, the latest; what came before is `earlier`
+
+
+@attrs.frozen
+class Standing:
+    """What stands now: live tasks by state, and open prompts."""
+
+    tasks: Mapping[TaskState, int]
+    prompts: int
 
 
 @attrs.frozen
@@ -242,8 +255,14 @@ class Store(Protocol):
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """What became of that prompt, or None when it never existed."""
 
+    async def history(self, task_id: str, count: int) -> Sequence[Message]:
+        """The first `count` messages of the task's history; fewer where there are fewer, none for an unknown task."""
+
     async def unfinished(self) -> Sequence[TaskView]:
         """Every task that is not in a terminal state: what recovery has to resolve at start."""
+
+    async def standing(self) -> Standing:
+        """How many tasks live, and how many prompts are open: counted, whatever the tasks hold."""
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` tasks that ended before then, with their events and bytes; how many went."""

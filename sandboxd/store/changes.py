@@ -28,7 +28,7 @@ ROW_BYTES: Final = 64 * 1024
 class Change:
     """Events that follow number `after`, encoded. `view` None: nothing but output changed. `principal`: of a new task.
 
-    `said`: the messages that these events add to the history, after `heard`, which is on record already.
+    `said`: the messages that these events add to the history, after `heard`, of which the first `earlier` are not held here.
     """
 
     task_id: str
@@ -43,6 +43,7 @@ class Change:
     artifacts: str
     view: str | None
     principal: str | None
+    earlier: int
     heard: tuple[Message, ...]
     said: tuple[str, ...]
 
@@ -77,8 +78,9 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
         is_terminal=view.state.is_terminal,
         status_at_ms=to_us(last_change(view)) // 1000,
         artifacts=encode_artifacts(view.artifacts),
-        view=None if is_output_alone else encode_view(attrs.evolve(view, artifacts=(), history=())),
+        view=None if is_output_alone else encode_view(attrs.evolve(view, artifacts=(), history=(), earlier=0)),
         principal=None if principal is None else key(principal),
+        earlier=view.earlier,
         heard=view.history[:heard],
         said=tuple(map(encode_message, view.history[heard:])),
     )
@@ -174,7 +176,9 @@ def _keep_history(connection: sqlite3.Connection, number: int, change: Change) -
     (last,) = connection.execute("SELECT max(number) FROM history WHERE task = ?", (number,)).fetchone()
     kept = 0 if last is None else last + 1
     # More have been heard than are kept once: when the view still has them itself, which is written anew now.
-    bodies = [*map(encode_message, change.heard[kept:]), *change.said]
+    if kept < change.earlier:
+        raise Conflict(f"cannot continue the history of task `{change.task_id}`: {change.earlier - kept} messages are missing")
+    bodies = [*map(encode_message, change.heard[kept - change.earlier :]), *change.said]
     connection.executemany(
         "INSERT INTO history (task, number, body) VALUES (?, ?, ?)",
         [(number, at, body) for at, body in enumerate(bodies, start=kept)],

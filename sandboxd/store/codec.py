@@ -17,7 +17,7 @@ from typing import Any, Final, get_args, get_origin
 
 import attrs
 from cattrs import Converter
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from sandboxd.a2a.model import Message, Part
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
@@ -59,7 +59,7 @@ def decode_event(kind: str, text: str) -> Event:
 
 
 def encode_view(view: TaskView) -> str:
-    """The view as JSON."""
+    """The view as JSON, without `earlier`: on record a history has no part that is elsewhere."""
     return _dump({"v": VERSION, **_CONVERTER.unstructure(view)})
 
 
@@ -150,6 +150,14 @@ def _make_converter() -> Converter:
     read_part = make_dict_structure_fn(Part, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False)
     converter.register_unstructure_hook(Part, lambda part: _bytes_as_text(write_part(part)))
     converter.register_structure_hook(Part, lambda value, kind: _text_as_bytes(read_part(value, kind)))
+
+    without = override(omit=True)
+    write_view = make_dict_unstructure_fn(TaskView, converter, earlier=without)
+    read_view = make_dict_structure_fn(
+        TaskView, converter, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False, earlier=without
+    )
+    converter.register_unstructure_hook(TaskView, write_view)
+    converter.register_structure_hook(TaskView, read_view)
     return converter
 
 

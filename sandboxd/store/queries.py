@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from sandboxd.store.base import PromptRecord, StoredEvent, TaskQuery, TaskRows
+from sandboxd.a2a.model import Message, TaskState
+from sandboxd.store.base import PromptRecord, Standing, StoredEvent, TaskQuery, TaskRows
 from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_message, decode_view
 from sandboxd.store.times import from_us, key, to_us
 from sandboxd.tasks.events import Event, Wrote
@@ -31,7 +32,10 @@ SELECT seq, kind, body FROM events WHERE task = ? AND seq <= ? AND (
     )
 ) ORDER BY seq
 """
+_ViewRow = tuple[int, str, int, str, str]
 _VIEWS: Final = "SELECT number, id, seq, artifacts, body FROM tasks JOIN views ON task = number"
+_LATEST: Final = "SELECT number, body FROM history WHERE task = ? ORDER BY number DESC LIMIT ?"
+_LENGTH: Final = "SELECT max(number) + 1 FROM history WHERE task = ?"
 _COUNT: Final = "SELECT count(*) FROM tasks WHERE "
 _TOTAL: Final = "SELECT coalesce(sum(tasks), 0) FROM totals WHERE "
 _ENDED_WITH_EVENTS: Final = (
@@ -121,7 +125,8 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
         f"{_VIEWS} WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",
         (*filters, query.limit + 1),
     ).fetchall()
-    return TaskRows(tuple(_view(connection, row) for row in rows[: query.limit]), total, len(rows) > query.limit)
+    views = tuple(_view(connection, row, history_length=query.history_length) for row in rows[: query.limit])
+    return TaskRows(views, total, len(rows) > query.limit)
 
 
 def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | None:
@@ -146,10 +151,23 @@ def size_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - unused) * page_bytes)
 
 
+def history(connection: sqlite3.Connection, task_id: str, count: int) -> tuple[Message, ...]:
+    """The first messages of a task's history."""
+    row = connection.execute(f"{_VIEWS} WHERE id = ?", (key(task_id),)).fetchone()
+    return _beginning(connection, row, count) if row else ()
+
+
 def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
     """Every task that is not in a terminal state."""
     rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0 ORDER BY number").fetchall()
     return tuple(_view(connection, row) for row in rows)
+
+
+def standing(connection: sqlite3.Connection) -> Standing:
+    """How many tasks live, by state, and how many prompts are open."""
+    states = connection.execute("SELECT state, count(*) FROM tasks WHERE is_terminal = 0 GROUP BY state").fetchall()
+    (prompts,) = connection.execute("SELECT count(*) FROM prompts WHERE state = 'open'").fetchone()
+    return Standing({TaskState(state): count for state, count in states}, prompts)
 
 
 def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[str, ...]:
@@ -179,13 +197,27 @@ def _number(connection: sqlite3.Connection, task_id: str) -> int | None:
     return row[0] if row else None
 
 
-def _view(connection: sqlite3.Connection, row: tuple[int, str, int, str, str]) -> TaskView:
+def _view(connection: sqlite3.Connection, row: _ViewRow, *, history_length: int | None = None) -> TaskView:
     number, task_id, seq, artifacts, text = row
-    said = connection.execute("SELECT body FROM history WHERE task = ? ORDER BY number", (number,)).fetchall()
+    most = _BEYOND if history_length is None else history_length
+    said = connection.execute(_LATEST, (number, most)).fetchall()
+    (first,) = said[-1][:1] if said else connection.execute(_LENGTH, (number,)).fetchone()
     try:
-        view = decode_view(text)
-        history = tuple(decode_message(body) for (body,) in said) or view.history
-        return attrs.evolve(view, seq=seq, artifacts=decode_artifacts(artifacts), history=history)
+        view = attrs.evolve(decode_view(text), seq=seq, artifacts=decode_artifacts(artifacts))
+        if first is None:  # a view from before there was a table of messages has them itself
+            return view
+        return attrs.evolve(view, history=tuple(decode_message(body) for _, body in reversed(said)), earlier=first)
+    except Undecodable as error:
+        raise Undecodable(f"task `{task_id}`: {error}") from error
+
+
+def _beginning(connection: sqlite3.Connection, row: _ViewRow, count: int) -> tuple[Message, ...]:
+    number, task_id, _, _, text = row
+    said = connection.execute("SELECT body FROM history WHERE task = ? ORDER BY number LIMIT ?", (number, count)).fetchall()
+    try:
+        if said:
+            return tuple(decode_message(body) for (body,) in said)
+        return decode_view(text).history[:count]
     except Undecodable as error:
         raise Undecodable(f"task `{task_id}`: {error}") from error
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sandboxd import logs
+from sandboxd.a2a.model import Message
 from sandboxd.chain import Kept
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import Database, Found, open_database
@@ -27,6 +28,7 @@ from sandboxd.store.base import (
     PushEntry,
     SendKey,
     SendRecord,
+    Standing,
     StoredEvent,
     StoreUnavailable,
     TaskQuery,
@@ -86,9 +88,17 @@ class SqliteStore:
         """As `Store.prompt`."""
         return await self._read(lambda connection: queries.prompt(connection, prompt_id))
 
+    async def history(self, task_id: str, count: int) -> Sequence[Message]:
+        """As `Store.history`."""
+        return await self._read(lambda connection: queries.history(connection, task_id, count))
+
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
         return await self._read(queries.unfinished)
+
+    async def standing(self) -> Standing:
+        """As `Store.standing`."""
+        return await self._read(queries.standing)
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """As `Store.prune`: one piece of work a task, so that nobody waits long behind it."""

@@ -1,8 +1,9 @@
 """What does a client see of a task, given what happened?
 
-`fold` takes events in order and returns values; it never looks at a clock. A `TaskView` holds everything but output bytes,
-so it is small and can be kept beside the task's row; `status_update`/`artifact_update` make an event's news for streams.
-The prompt envelope is in every view; `hide_envelopes` takes it out for requests that did not activate hitl-prompt/v1.
+`fold` takes events in order and returns values; it never looks at a clock. A `TaskView` holds everything but output bytes; one
+that is folded on for long lets go of the history that is on record (`without_history`), so it stays small.
+`status_update`/`artifact_update` make an event's news for streams. The prompt envelope is in every view; `hide_envelopes` takes
+it out for requests that did not activate hitl-prompt/v1.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class OpenPrompt:
 
 @attrs.frozen
 class TaskView:
-    """A task as of sequence number `seq` (0: nothing happened yet)."""
+    """A task as of sequence number `seq` (0: nothing happened yet).
+
+    `earlier`: how many messages of its history came before `history` and are on record alone.
+    """
 
     task_id: str
     context_id: str
@@ -55,6 +59,7 @@ class TaskView:
     artifacts: tuple[ArtifactView, ...] = ()
     prompt: OpenPrompt | None = None
     facts: Mapping[str, Any] = attrs.field(factory=dict)
+    earlier: int = 0
 
 
 def fold(view: TaskView, event: Event) -> TaskView:
@@ -101,6 +106,20 @@ def _changed(view: TaskView, state: TaskState, event: Event) -> dict[str, Any]:
             assert_never(event)
 
 
+def holds(view: TaskView, history_length: int | None) -> bool:
+    """Whether so much of the latest history is in the view itself (None: all)."""
+    return not view.earlier or (history_length is not None and history_length <= len(view.history))
+
+
+def without_history(view: TaskView, *, written: TaskView | None = None) -> TaskView:
+    """The view without the messages that it had by `written`, an earlier state of it that is on record (None: all)."""
+    by_then = view if written is None else written
+    count = by_then.earlier + len(by_then.history)
+    if count <= view.earlier:
+        return view
+    return attrs.evolve(view, history=view.history[count - view.earlier :], earlier=count)
+
+
 def status_update(view: TaskView) -> StatusUpdate:
     """The news of a status event that led to this view."""
     assert view.status is not None
@@ -108,8 +127,12 @@ def status_update(view: TaskView) -> StatusUpdate:
 
 
 def task_of(view: TaskView, *, history_length: int | None = None) -> Task:
-    """The task without its artifacts (`artifacts=None`), with at most `history_length` messages (None: all, 0: absent)."""
+    """The task without its artifacts (`artifacts=None`), with at most `history_length` messages (None: all, 0: absent).
+
+    The view must hold as much of its history as is to be shown.
+    """
     assert view.status is not None
+    assert holds(view, history_length)
     history: tuple[Message, ...] | None = view.history
     if history_length is not None:
         history = view.history[-history_length:] if history_length else None

@@ -42,7 +42,11 @@ def test_two_questions_have_two_ids_and_two_answers(shared: Daemon):
 
     assert prompt_of(second)["prompt_id"] != prompt_of(first)["prompt_id"]
     assert shared.answer(second, prompt_id=prompt_of(first)["prompt_id"]).status_code == 409
-    assert shared.answer(second, "n").status_code == 200
+    answered = shared.answer(second, "n")
+    assert answered.status_code == 200
+    said = [message["messageId"] for message in answered.json()["task"]["history"]]
+    assert len(said) == 5  # the command, two questions and their answers: as whole as it would be read from the record
+    assert [message["messageId"] for message in shared.get(first["id"])["history"]] == said
     assert 'answer: "n"' in output_of(shared.until(first["id"], "COMPLETED"))
 
 

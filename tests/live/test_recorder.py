@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from datetime import UTC, datetime
 
 import pytest
@@ -10,10 +11,11 @@ import trio
 import trio.testing
 
 from sandboxd.a2a.model import Message, Part, TaskState
+from sandboxd.hitl.envelope import PromptEnvelope
 from sandboxd.live.recorder import QUEUE_MAX_BYTES, Recorder
 from sandboxd.live.verdict import Ending
 from sandboxd.store.base import Entry
-from sandboxd.tasks.events import Answered, Finished, Started, Submitted, Wrote
+from sandboxd.tasks.events import Answered, Asked, Finished, Started, Submitted, Wrote
 from sandboxd.tasks.machine import IllegalTransition
 from sandboxd.tasks.view import TaskView, fold
 from tests.live.stage import Stage, answer, comes_true
@@ -47,6 +49,28 @@ async def test_what_cannot_follow_changes_nothing(stage: Stage):
         recorder.record(wrote(0, b"late"))
     await recorder.write()
     assert [type(stored.event) for stored in await stage.events("task-1")] == [Submitted, Started, Finished]
+
+
+async def test_of_a_long_talk_only_what_is_not_written_is_held_in_memory(stage: Stage):
+    recorder = await new_recorder(stage)
+    recorder.record(Started(AT, {}))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(recorder.write)
+        for number in range(5):
+            asked = Asked(AT, f"asked-{number}", PromptEnvelope(str(uuid.uuid4()), "Go on?", {}, AT), (), {})
+            recorder.record(asked)
+            said = Message(f"answer-{number}", "user", (Part("text", "y"),))
+            ticket = recorder.record(Answered(AT, asked.envelope.prompt_id, said, "tester"))
+            await ticket.fate.committed()
+            assert recorder.view.history == ()
+        recorder.record(FINISHED)
+
+    kept = await stage.store.view("task-1")
+    assert kept is not None
+    assert [message.message_id for message in kept.history] == [
+        "m-1",
+        *(f"{who}-{number}" for number in range(5) for who in ("asked", "answer")),
+    ]
 
 
 async def test_while_the_store_is_down_nothing_is_lost_doubled_or_told(stage: Stage):

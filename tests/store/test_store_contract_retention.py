@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from sandboxd.store.base import Store
+from sandboxd.store.base import Store, TaskQuery
 from sandboxd.store.sqlite import open_store
 from sandboxd.tasks.view import ArtifactView
 from tests.store.story import NOON, Story
@@ -96,6 +96,9 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
 
     async with open_store(path) as store:
         assert await store.view("task-1") == story.view
+        assert tuple(await store.history("task-1", 1)) == story.view.history[:1]
+        (listed,) = (await store.tasks(TaskQuery("box", history_length=0))).views
+        assert listed == story.view
         assert await store.forget_sends(before=LATER) == 0
         assert list(await store.audit_last(1)) == []
         assert await store.compact(max_bytes=1024) == 0
