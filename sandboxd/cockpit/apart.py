@@ -14,6 +14,7 @@ import attrs
 
 from sandboxd.a2a.jsontext import MAX_DEPTH
 
+_ID_MAX_CHARS: Final = 256
 _DIGITS_MAX: Final = 4300  # CPython's own limit for one integer
 
 
@@ -46,7 +47,7 @@ def read_apart(data: bytes) -> Any:
 
 def _spoiled(task: Any, why: str) -> Fault:
     ids = [task.get(name) if isinstance(task, dict) else None for name in ("id", "contextId")]
-    return Fault(why, *(one if isinstance(one, str) and _is_text(one) else "" for one in ids))
+    return Fault(why, *(one if isinstance(one, str) and len(one) <= _ID_MAX_CHARS and _is_text(one) else "" for one in ids))
 
 
 def _fault_in(value: Any) -> str | None:

@@ -25,7 +25,7 @@ from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.agent import Agent
 from sandboxd.cockpit.calls import call
 from sandboxd.cockpit.context import CHANNEL, Known, resolve_context
-from sandboxd.cockpit.intake import Asks, read_question
+from sandboxd.cockpit.intake import Asks, not_its_own, read_question
 from sandboxd.cockpit.links import known_links
 from sandboxd.cockpit.missions.desk import Missions
 from sandboxd.cockpit.missions.mission import TRIES_MAX, Mission
@@ -240,10 +240,13 @@ class Controller:
     async def _take(self, agent: Agent, place: Place, seen: Seen) -> str | None:
         """Put on record what a task asks; the prompt's id."""
         asks = read_question(seen)
+        known = await self.records.find(place.host, asks.envelope.prompt_id) if isinstance(asks, Asks) else None
+        if isinstance(asks, Asks) and known is not None and known.place.task_id != place.task_id:
+            asks = not_its_own(asks, seen)
         other = None if isinstance(asks, Asks) else asks
         if self.sightings.is_news(place, other):
             await self.sightings.take(agent, place, other, self._links(place, await self._mission_of(place)))
-        return await self._receive(agent, place, asks) if isinstance(asks, Asks) else None
+        return await self._receive(agent, place, asks, known) if isinstance(asks, Asks) else None
 
     def _was_told(self, known: Record, digest: str) -> bool:
         """Whether people know that this prompt id came with that other question, or with too many others."""
@@ -258,9 +261,8 @@ class Controller:
         kept = await self.missions.of_place(place)
         return kept.mission if kept else None
 
-    async def _receive(self, agent: Agent, place: Place, asks: Asks) -> str:
+    async def _receive(self, agent: Agent, place: Place, asks: Asks, known: Record | None) -> str:
         envelope = asks.envelope
-        known = await self.records.find(place.host, envelope.prompt_id)
         if known is not None and known.approval.question.digest == asks.digest:
             return envelope.prompt_id
         if known is not None and self._was_told(known, asks.digest):

@@ -54,3 +54,9 @@ def read_question(seen: Seen) -> Asks | AsksOtherwise | None:
     why = "the envelope is malformed: " + "; ".join(map(str, envelope[:_WHY_MAX]))
     # By its reasons and words: a malformed envelope may have no canonical spelling of its own.
     return AsksOtherwise("malformed", sha256_hex(["malformed", why, repr(seen.text)]), plain_text(seen.text), why)
+
+
+def not_its_own(asks: Asks, seen: Seen) -> AsksOtherwise:
+    """The same, where another task of its host has asked under that prompt id before: an answer would be for which of them?"""
+    why = f"the envelope is malformed: prompt_id: {asks.envelope.prompt_id} is another task's"
+    return AsksOtherwise("malformed", sha256_hex(["malformed", why, repr(seen.text)]), plain_text(seen.text), why)

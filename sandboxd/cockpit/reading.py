@@ -27,6 +27,8 @@ _INTERNAL: Final = -32603
 _NO_TASK: Final = -32001
 _LEVELS_MAX: Final = 16
 WORDS_MAX_CHARS: Final = 1000
+TEXT_MAX_CHARS: Final = 64 * 1024  # to look through more costs time with every look
+ID_MAX_CHARS: Final = 256  # as much as a sandboxd takes for one
 
 
 class Unreadable(Exception):
@@ -87,7 +89,7 @@ class Refused(Exception):
 
     def _fact(self, *names: str) -> str | None:
         found = next((value for name in names for value in _values(self.body, name)), None)
-        return found if isinstance(found, str) else None
+        return found[:ID_MAX_CHARS] if isinstance(found, str) else None
 
     @property
     def words(self) -> str:
@@ -130,10 +132,10 @@ class Seen:
 
     @property
     def text(self) -> str:
-        """The words of the status message."""
+        """The words of the status message; of very many the end, where the question is."""
         parts = self.message.get("parts")
         texts = [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
-        return "\n".join(text for text in texts if isinstance(text, str))
+        return "\n".join(text for text in texts if isinstance(text, str))[-TEXT_MAX_CHARS:]
 
 
 @attrs.frozen
@@ -169,7 +171,8 @@ def read_listed(values: Any) -> Listed:
             tasks.append(seen)
         except Unreadable as error:
             fields = value if isinstance(value, Mapping) else {}
-            task_id, context_id = (one if isinstance(one := fields.get(name), str) else "" for name in ("id", "contextId"))
+            ids = (one if isinstance(one := fields.get(name), str) else "" for name in ("id", "contextId"))
+            task_id, context_id = ("" if len(one) > ID_MAX_CHARS else one for one in ids)
             unread.append(Unread(task_id, context_id, str(error)))
     return Listed(tuple(tasks), tuple(unread))
 
@@ -186,6 +189,9 @@ def read_task(value: Any) -> Seen | None:
     status, task_id = value.get("status"), value.get("id") or value.get("taskId")
     if not isinstance(status, Mapping) or not isinstance(task_id, str):
         raise Unreadable("it is no Task: `id` or `status` is missing")
+    context_id = str(value.get("contextId") or "")
+    if max(len(task_id), len(context_id)) > ID_MAX_CHARS:
+        raise Unreadable(f"it is no Task: an id has more than {ID_MAX_CHARS} characters")
     state = _STATES.get(str(status.get("state")))
     if state is None:
         raise Unreadable("it has no task state of A2A 1.0")
@@ -193,7 +199,7 @@ def read_task(value: Any) -> Seen | None:
     timestamp = status.get("timestamp")
     return Seen(
         task_id,
-        str(value.get("contextId") or ""),
+        context_id,
         state,
         message if isinstance(message, Mapping) else {},
         tuple(_said(history)) if isinstance(history, list) else (),
@@ -207,7 +213,7 @@ def _said(history: list[Any]) -> Iterator[tuple[str, str | None]]:
     for message in history:
         if isinstance(message, Mapping) and message.get("role") == "ROLE_USER" and isinstance(message.get("messageId"), str):
             prompt_id = next(_values(_values_of(message, HITL_RESPONSE_FOR), "prompt_id"), None)
-            yield message["messageId"], prompt_id.lower() if isinstance(prompt_id, str) else None
+            yield message["messageId"][:ID_MAX_CHARS], prompt_id.lower() if isinstance(prompt_id, str) else None
 
 
 def _values_of(message: Mapping[str, Any], key: str) -> Any:

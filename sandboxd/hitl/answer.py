@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 import attrs
@@ -61,18 +60,8 @@ class Keystrokes:
 def response_schema(form: AnswerForm, foreign: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The closed draft 2020-12 schema of `{"text"}`: the choices beside a free string, so no legal text is refused.
 
-    `foreign`: what an operator asks of the text besides. With an `$id`, so that its references stay within it. Without one it
-    is the same object for every question of that form, which nobody may change: histories hold one for each question.
+    `foreign`: what an operator asks of the text besides. With an `$id`, so that its references stay within it.
     """
-    return _schema(form, foreign) if foreign is not None else _own_schema(form)
-
-
-@lru_cache(maxsize=256)
-def _own_schema(form: AnswerForm) -> dict[str, Any]:
-    return _schema(form, None)
-
-
-def _schema(form: AnswerForm, foreign: Mapping[str, Any] | None) -> dict[str, Any]:
     text: dict[str, Any] = {"type": "string", "maxLength": 1 if form.single_key else TEXT_MAX_BYTES}
     if form.kind == "secret":
         text["writeOnly"] = True  # a form then hides what is typed, and nothing that was answered is shown again

@@ -61,8 +61,8 @@ async def measure(doors: Doors, caller: Caller, instance: str) -> quart.Response
     standing = await doors.host.store.standing()
     for state in TaskState:
         if not state.is_terminal and state is not TaskState.AUTH_REQUIRED:
-            metrics.TASKS.labels(state=state.value).set(standing.states.get(state, 0))
-    metrics.PROMPTS_OPEN.set(standing.open_prompts)
+            metrics.TASKS.labels(state=state.value).set(standing.tasks.get(state, 0))
+    metrics.PROMPTS_OPEN.set(standing.prompts)
     metrics.UNSENT_BYTES.set(doors.host.unsent.size_bytes)
     with suppress(OSError):  # without a free one this cannot be counted; the last count stands, and is near enough
         metrics.DESCRIPTORS.set(len(os.listdir("/proc/self/fd")))

@@ -6,16 +6,16 @@ to it), it goes only by its age and from the beginning, and each row's hash cove
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 import attrs
 
 from sandboxd.a2a.jsontext import canonical_json
-from sandboxd.a2a.links import NO_LINKS
+from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.chain import FIRST, Kept, Spot, follow
 from sandboxd.store.base import AuditBegins, AuditEntry, AuditPage
@@ -25,14 +25,15 @@ _ROWS: Final = (
     "SELECT number, previous, hash, at_us, principal, door, action, instance, outcome, task, prompt, message, config, target,"
     " links FROM audit "
 )
-_NAMES: Final = ("principal", "door", "action", "instance", "outcome")
-_IDS: Final = ("task_id", "prompt_id", "message_id", "config_id", "target")
+_text = encode_basestring  # escapes exactly what RFC 8785 §3.2.2.2 does
 
 
 def note(connection: sqlite3.Connection, entry: AuditEntry) -> None:
     """Put one on record, behind the last one."""
     at_us = to_us(entry.at) // 1000 * 1000  # milliseconds, as it is shown: the hash is of what can be shown
-    values = (at_us, *map(key, _texts(entry)), *(None if text is None else key(text) for text in _ids(entry)), _links(entry))
+    texts = (entry.principal, entry.door, entry.action, entry.instance, entry.outcome)
+    ids = (entry.task_id, entry.prompt_id, entry.message_id, entry.config_id, entry.target)
+    values = (at_us, *map(key, texts), *(None if text is None else key(text) for text in ids), _links(entry.links))
     kept = follow(_end(connection), _body(values))
     connection.execute(
         "INSERT INTO audit (number, previous, hash, at_us, principal, door, action, instance, outcome, task, prompt, message,"
@@ -80,29 +81,36 @@ def _end(connection: sqlite3.Connection) -> Spot:
     return Spot(number, hashed) if number > older_to else Spot(older_to, FIRST)
 
 
-def _texts(entry: AuditEntry) -> Sequence[str]:
-    return [getattr(entry, name) for name in _NAMES]
-
-
-def _ids(entry: AuditEntry) -> Sequence[str | None]:
-    return [getattr(entry, name) for name in _IDS]
-
-
-def _links(entry: AuditEntry) -> str | None:
+def _links(links: Links) -> str | None:
     """What it belongs to, as JSON; ids alone, so every spelling of it is the canonical one."""
-    return None if entry.links == NO_LINKS else canonical_json(_said(attrs.asdict(entry.links))).decode()
+    if links is NO_LINKS or links == NO_LINKS:
+        return None
+    return canonical_json({name: value for name, value in attrs.asdict(links).items() if value is not None}).decode()
 
 
 def _body(values: Sequence[Any]) -> str:
-    """The record's text: its fields, those that it has none of left out. Flat, of texts alone: so it is RFC 8785's spelling."""
-    at_us, *texts, links = values
+    """The record's text: its fields in RFC 8785's spelling, those that it has none of left out.
+
+    Put together by hand, for it stands in the way of every send: a third of the time that an encoder takes.
+    """
+    at_us, principal, door, action, instance, outcome, task_id, prompt_id, message_id, config_id, target, links = values
     at = rfc3339(from_us(at_us)) if at_us % 1000 == 0 else from_us(at_us).isoformat()  # the latter was not written here
-    fields = {"at": at, **dict(zip((*_NAMES, *_IDS), texts, strict=True)), "links": json.loads(links) if links else None}
-    return canonical_json(_said(fields)).decode()
-
-
-def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    fields = [f'"action":{_text(action)},"at":"{at}"']
+    if config_id is not None:
+        fields.append(f'"config_id":{_text(config_id)}')
+    fields.append(f'"door":{_text(door)},"instance":{_text(instance)}')
+    if links is not None:
+        fields.append(f'"links":{links}')
+    if message_id is not None:
+        fields.append(f'"message_id":{_text(message_id)}')
+    fields.append(f'"outcome":{_text(outcome)},"principal":{_text(principal)}')
+    if prompt_id is not None:
+        fields.append(f'"prompt_id":{_text(prompt_id)}')
+    if target is not None:
+        fields.append(f'"target":{_text(target)}')
+    if task_id is not None:
+        fields.append(f'"task_id":{_text(task_id)}')
+    return "{" + ",".join(fields) + "}"
 
 
 def _kept(row: Sequence[Any]) -> Kept:  # the table is STRICT, so each column has its type

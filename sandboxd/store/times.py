@@ -10,7 +10,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def key(text: str) -> str:
     """The text as a column can hold it: a lone surrogate, which a client's JSON may carry, becomes its escape."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_us(moment: datetime) -> int:

@@ -18,7 +18,6 @@ from sandboxd.cockpit import transfer
 from sandboxd.cockpit.agent import HostAddress
 from sandboxd.cockpit.missions.mission import Order
 from sandboxd.cockpit.reading import Unreachable
-from sandboxd.cockpit.sse import EVENT_MAX_BYTES, Events, TooLong
 from tests.cockpit.bridge import answer, asked, cockpit, somebody, stands, until
 from tests.fakes.executor import IDEMPOTENCY, Executor
 from tests.fakes.rude_host import Reply, RudeHost, reply, spelled
@@ -282,6 +281,41 @@ async def test_a_promise_beyond_all_time_is_no_promise_that_breaks_anything(tmp_
     assert len(executor.dispatches) == 2
 
 
+async def test_two_tasks_with_one_prompt_id_are_no_two_askers_of_one_question(tmp_path, rude, robot):
+    first, second = question(), question()
+    second["prompt_id"] = first["prompt_id"]
+    rude.tasks = {"first": spelled("first", state="INPUT_REQUIRED", envelope=first)}
+    async with cockpit(tmp_path, robot, terms=QUICK) as controller:
+        record = await asked(controller.records, "robot", first["prompt_id"])
+        for envelope in (first, second | {"prompt": "Delete everything?"}):
+            rude.tasks["second"] = spelled("second", state="INPUT_REQUIRED", envelope=envelope)
+            (sighting,) = await until(controller.records, controller.records.sightings, "the sighting")
+            assert (sighting.kind, sighting.task_id) == ("malformed", "second")
+            assert "another task's" in sighting.why
+        found = await controller.records.find("robot", first["prompt_id"])
+
+    assert found is not None
+    assert (found.place, found.approval.phase) == (record.place, "open")
+
+
+async def test_what_is_very_long_is_looked_at_from_its_end_or_not_at_all(tmp_path, rude, robot):
+    rude.tasks = {
+        "x" * 300: spelled("x" * 300, state="INPUT_REQUIRED"),
+        "long": spelled("long", state="INPUT_REQUIRED", text="\u202e" * 1_000_000 + "And now?"),
+    }
+    async with cockpit(tmp_path, robot) as controller:
+
+        async def both():
+            found = await controller.records.sightings()
+            return found if len(found) == 2 else None
+
+        sighted = {one.kind: one for one in await until(controller.records, both, "the sightings")}
+
+    assert sighted["malformed"].task_id == ""
+    assert "more than 256 characters" in sighted["malformed"].why
+    assert sighted["observed"].text == "And now?"
+
+
 async def test_a_state_that_goes_back_is_answered_once(tmp_path):
     with Executor() as executor:
         envelope, task, lab = question(), executor.begin(), HostAddress("lab", executor.url)
@@ -359,32 +393,3 @@ async def test_no_envelope_stops_the_controller(tmp_path, rude, robot, more):
         await asked(controller.records, "robot", good["prompt_id"])
         looks = rude.count("/tasks")
         await came(lambda: rude.count("/tasks") >= looks + 9)
-
-
-# ── streams ──
-
-
-def test_an_event_has_a_bound_whatever_its_lines_are():
-    for line in (b"data:\n", b"id: 7\n", b": comment\n", b"x\n"):
-        with pytest.raises(TooLong):
-            list(Events().feed(line * (EVENT_MAX_BYTES // len(line) + 1)))
-    with pytest.raises(TooLong):
-        list(Events().feed(b"x" * (EVENT_MAX_BYTES + 1)))
-
-
-def test_an_event_may_come_in_any_pieces():
-    text = "id: 7\r\ndata: {\r\ndata: \u2028}\r\n\r\n: ping\n\ndata: next\n\n".encode()
-    whole = [(7, "{\n\u2028}"), (7, "next")]
-    for size in (1, 2, 3, 5, len(text)):
-        events = Events()
-        pieces = [text[start : start + size] for start in range(0, len(text), size)]
-        assert [event for piece in pieces for event in events.feed(piece)] == whole
-
-
-def test_bytes_that_drip_cost_no_more_than_the_same_bytes_at_once():
-    events = Events()
-    list(events.feed(b"data: " + b"x" * (EVENT_MAX_BYTES // 2)))
-    for _ in range(20_000):  # each as much as all of it, were the line put together anew with each: minutes
-        assert list(events.feed(b"x")) == []
-    ((_, data),) = events.feed(b"\n\n")
-    assert len(data) == EVENT_MAX_BYTES // 2 + 20_000

@@ -12,12 +12,12 @@ import trio.testing
 from quart_trio import QuartTrio
 
 from sandboxd import metrics
-from tests.serving.door_server import QUICK, read_all, read_answer, served
+from tests.serving.door_server import CALM, QUICK, read_all, read_answer, served
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-def small_app():
+def small_app(go_on=None):
     app = QuartTrio("small", static_folder=None)
     app.config["BODY_TIMEOUT"] = QUICK.body_timeout_s
 
@@ -42,6 +42,14 @@ def small_app():
         answer = quart.Response(pieces())
         answer.timeout = None
         return answer
+
+    @app.route("/late")
+    async def late():
+        async def pieces():
+            await go_on.wait()
+            yield b"there"
+
+        return quart.Response(pieces())
 
     @app.route("/wait")
     async def wait():
@@ -71,6 +79,30 @@ async def test_a_connection_is_used_again_and_closed_when_idle(tmp_path):
             assert await read_all(stream) == b""
 
     assert trio.current_time() - start < 2
+
+
+async def test_a_stream_begins_before_its_first_piece_is_there(tmp_path):
+    go_on = trio.Event()
+    async with served(small_app(go_on), tmp_path, CALM) as server:
+        stream = await server.connect()
+        await stream.send_all(b"GET /late HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        with trio.fail_after(20):
+            head = bytes(await stream.receive_some())
+            assert head.startswith(b"HTTP/1.1 200 ")
+            assert b"there" not in head
+            go_on.set()
+            assert b"there" in await read_all(stream)
+
+
+async def test_the_head_of_an_answer_without_a_body_goes_out_too(tmp_path):
+    async with served(small_app(), tmp_path, CALM) as server:
+        stream = await server.connect()
+        for _ in range(2):
+            await stream.send_all(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with trio.fail_after(20):
+                answer = bytes(await stream.receive_some())
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.endswith(b"\r\n\r\n")
 
 
 async def test_a_client_that_says_nothing_is_closed(tmp_path):

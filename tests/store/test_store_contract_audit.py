@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from sandboxd.a2a.canonical import canonical
 from sandboxd.a2a.links import Links
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.chain import START, Broken, verify
@@ -46,6 +47,20 @@ async def test_an_entry_is_read_back_whole(store):
     (kept,) = await store.audit_last(1)
     said = {"principal": "token:a", "door": "tcp", "action": "push-create", "instance": "box", "outcome": "ACCEPTED", **ids}
     assert json.loads(kept.body) == {"at": rfc3339(NOON), **said, "links": {"mission": "m-1", "trace": "t-1"}}
+
+
+@pytest.mark.parametrize("left_out", [(), ("task_id", "target"), ("prompt_id", "message_id", "config_id")])
+async def test_what_is_hashed_is_the_canonical_spelling(store, left_out):
+    ids = dict.fromkeys(
+        ("task_id", "prompt_id", "message_id", "config_id", "target"), 'a"\\\x00\x1f\x7fé\u2028\U0001f600\ud800/'
+    )
+    links = Links(flow="f", issue="org/repo#12")
+    said = {name: value for name, value in ids.items() if name not in left_out}
+    await store.note(AuditEntry(NOON, 'token:"é', "tcp", "send", "box", "ACCEPTED", links=links, **said))
+
+    (kept,) = await store.audit_last(1)
+    assert kept.body == canonical(json.loads(kept.body)).decode()
+    assert set(json.loads(kept.body)) & set(ids) == set(said)
 
 
 async def test_old_entries_go_and_their_numbers_are_not_used_again(store):
