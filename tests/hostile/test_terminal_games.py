@@ -75,9 +75,11 @@ def test_the_question_is_asked_and_answered_once(tmp_path, node, name):
     try:
         envelope = daemon.envelope("", adapter="game", command=["bash", "game.sh"])
         with daemon.client() as client:
-            asked = client.post("/message:send", json=daemon.message(envelope)).json()["task"]
+            answer = client.post("/message:send", json=daemon.message(envelope))
+        assert answer.status_code == 200, answer.text
+        asked = answer.json()["task"]
         assert state_of(asked) == "INPUT_REQUIRED", (asked["status"], output_of(asked))
-        assert "What is its name?" in prompt_of(asked)["message"]
+        assert "What is its name?" in prompt_of(asked)["prompt"]
         done = daemon.answer(asked, "Ada", wait=True).json()["task"]
 
         assert state_of(done) == "COMPLETED", (done["status"], output_of(done))
