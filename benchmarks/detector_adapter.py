@@ -16,6 +16,8 @@ from sandboxd.detect.evidence import Evidence
 from sandboxd.detect.load import combine, load_pack
 from sandboxd.detect.rule import Rule
 
+_QUERY = b"\x1b[6n"  # where is the cursor?
+_REPLY_S = 0.2
 _TINY_S = 1e-6  # times are added up by the caller: a look at the settle time must not miss it by a rounding error
 
 
@@ -48,6 +50,8 @@ class Detector:
         said_at = ctx.t - ctx.idle
         typed_at = None if ctx.since_input is None else ctx.t - ctx.since_input
         is_typed = typed_at is not None and (self._typed_at is None or typed_at > self._typed_at + _TINY_S)
+        if is_typed and typed_at is not None and tail.endswith(_QUERY) and 0 <= typed_at - said_at < _REPLY_S:
+            self._typed_at, is_typed = typed_at, False  # a terminal's reply, which is no answer
         if is_typed and typed_at is not None and typed_at >= said_at:
             self._feed(new, said_at)
             new = b""

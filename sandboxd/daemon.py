@@ -1,16 +1,14 @@
 """How does it all come together? (composition root: config → objects → one nursery)
 
-`open_host` puts the engine together, for the daemon and for `sandboxd run` alike. `main` adds the doors, the signals and the
+`open_host` puts the engine together, for the daemon and for `sandboxd run` alike. `run` adds the doors, the signals and the
 service manager. The order of the end: no new task, every run ended and on record, streams closed, doors closed, spawner gone,
 store closed.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import signal
-import sys
 import threading
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -20,13 +18,12 @@ from typing import Any, Final
 
 import trio
 
-from sandboxd import __version__, logs, packs
+from sandboxd import __version__, logs
 from sandboxd.a2a.extensions import TCK_REQUIRED
-from sandboxd.config import DEFAULT_PATH, Config, parse_config
+from sandboxd.config import Config
 from sandboxd.courier.desk import Desk
 from sandboxd.courier.link import Link
 from sandboxd.entrances import couriers, open_doors
-from sandboxd.errors import LoadError, Problem
 from sandboxd.garbage import spare_what_stays
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
@@ -48,16 +45,14 @@ from sandboxd.operations.storage import Storage
 from sandboxd.operations.unsent import Unsent
 from sandboxd.policy.decide import LEVELS
 from sandboxd.reload import Reloader, card_limits, tokens_of
-from sandboxd.runner import linux
-from sandboxd.runner.birth import SpawnerUnavailable
+from sandboxd.runner.birth import Newborn, SpawnerUnavailable
 from sandboxd.runner.client import open_spawner
 from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.judge import open_judge
-from sandboxd.service import delegation, watchdog
+from sandboxd.service import counted, watchdog
 from sandboxd.service.credentials import placed
-from sandboxd.service.hangups import open_hangups
 from sandboxd.service.install import warn_of_drift
-from sandboxd.service.manager import BadHandover, Manager, take
+from sandboxd.service.manager import Manager
 from sandboxd.service.notify import Notifier
 from sandboxd.serving.listeners import CannotListen, Listener
 from sandboxd.serving.pace import Pace
@@ -71,10 +66,6 @@ from sandboxd.targets import Targets
 
 LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has add up to some 35 s
 
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_CONFIG: Final = 78  # EX_CONFIG (sysexits.h): systemd need not try again
-
 _log = logs.logger(__name__)
 
 
@@ -86,23 +77,15 @@ class SpawnerDied(Exception):
     """The spawner died; the daemon ends, and whoever started it starts both anew."""
 
 
-_EXPECTED: Final = (
-    LoadError,
-    StoreUnavailable,
-    SpawnerUnavailable,
-    CannotListen,
-    BadHandover,
-    SpawnerDied,
-    Unrecorded,
-    OSError,
-)
+EXPECTED: Final = (StoreUnavailable, SpawnerUnavailable, CannotListen, SpawnerDied, Unrecorded, OSError)  # no bugs of ours
 
 
 @asynccontextmanager
-async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator[Host]:
+async def open_host(config: Config, cgroup: Path | None = None, newborn: Newborn | None = None) -> AsyncIterator[Host]:
     """The engine without doors. At the end of the block every run is over and on record.
 
-    `cgroup`: the one that was delegated to this process; None: where it is, if that can be written. Raises `LoadError` (a pack
+    `cgroup`: the one that was delegated to this process; None: where it is, if that can be written. `newborn`: the spawner's
+    process, where it was begun already. Raises `LoadError` (a pack
     or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did not take it.
     """
     detectors = load_detectors()
@@ -114,7 +97,7 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
         feed = Feed(store)
         stack.callback(feed.close)
-        spawner = await stack.enter_async_context(open_spawner(setup_of(config, cgroup)))
+        spawner = await stack.enter_async_context(open_spawner(setup_of(config, cgroup), newborn))
         if spawner.swept:
             _log.warning("ended runs that a dead daemon and its spawner left", cgroups=spawner.swept)
         # After the sweep: what is told to have ended must not be running still.
@@ -169,35 +152,10 @@ async def open_host(config: Config, cgroup: Path | None = None) -> AsyncIterator
         raise Unrecorded(f"cannot put the ends of {len(unrecorded)} tasks on record: {why}")
 
 
-def main(config_path: Path | None = None) -> int:
-    """Run the daemon until SIGTERM or SIGINT; the exit status."""
-    logs.configure()
-    # A daemon that hangs is ended with SIGABRT by the service manager's watchdog: then it says where it hung.
-    faulthandler.enable()
-    manager = Manager()
-    try:
-        manager = take(os.environ, os.getpid())
-        file = packs.read(config_path or DEFAULT_PATH)  # it grants execution, so it is as closely held as a policy
-        config = parse_config(file.path, file.text)
-        _refuse_root(config)
-        os.umask(0o077)
-        linux.give_memory_back()
-        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
-        _make_state_dir(config)
-        trio.run(_run, config, manager, delegation.settle() if manager.is_unit else None)
-    except BaseException as error:
-        return _last_word(error, manager)
-    finally:
-        manager.notifier.close()
-    return EXIT_OK
-
-
-async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:
-    with ExitStack() as stack:  # a SIGHUP that comes while it starts must not end it
-        await _serve(written, manager, cgroup, open_hangups(stack))
-
-
-async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups: AsyncIterator[int] | None) -> None:
+async def run(
+    written: Config, manager: Manager, cgroup: Path | None, hangups: AsyncIterator[int] | None, newborn: Newborn
+) -> None:
+    """The daemon, until it is told to stop. `hangups`: the SIGHUPs, each a wish for a reload."""
     config = placed(written, manager.credentials)
     settings = DoorSettings(
         public_url=config.public_url,
@@ -207,7 +165,8 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
         ping_s=config.limits.ping_s,
     )
     tokens = list(tokens_of(config))
-    async with open_host(config, cgroup) as host:
+    async with open_host(config, cgroup, newborn) as host:
+        counted.note(written)  # the store is ours, and no door is open yet
         gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
         keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
@@ -248,7 +207,7 @@ async def _serve(written: Config, manager: Manager, cgroup: Path | None, hangups
                 manager.notifier.ready("ready")
                 if manager.watchdog_s is not None:
                     nursery.start_soon(
-                        watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host)
+                        watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host, reloader)
                     )
                 await serve(
                     make_app(doors),
@@ -274,8 +233,9 @@ def _warn_of_isolation(host: Host) -> None:
                 _log.error("Cannot run an adapter's commands", instance=instance.id, adapter=adapter, reason=level)
 
 
-def _state(host: Host) -> str:
-    return f"ready: {host.supervisor.live} tasks live"
+def _state(host: Host, reloader: Reloader) -> str:
+    live = f"{host.supervisor.live} tasks live"
+    return f"{live}; {reloader.refused}" if reloader.refused else f"ready: {live}"
 
 
 def _cards(config: Config, keys: CardKeys, listeners: Iterable[Listener], limits: Mapping[str, Any]) -> Cards:
@@ -308,7 +268,7 @@ def _exit_in_the_end() -> None:
 
     def exit_now() -> None:
         os.write(2, f"error: cannot stop within {LAST_RESORT_S:g} s: exiting as it is\n".encode())
-        os._exit(EXIT_FAILED)
+        os._exit(1)
 
     timer = threading.Timer(LAST_RESORT_S, exit_now)
     timer.daemon = True
@@ -326,36 +286,3 @@ async def _watch_spawner(host: Host, doors: Doors) -> None:
     _log.error("Cannot go on: the spawner died, and every run with it")
     await host.supervisor.stop()  # every run has ended already: this waits for their records, and has its own bound
     doors.closing.set()  # as for any other end: who waits for an answer gets one
-
-
-def _refuse_root(config: Config) -> None:
-    if os.geteuid() == 0 and not config.listen.allow_root:
-        why = "commands would run as root; run it as a user of its own, or say `allow_root = true` if that is meant"
-        raise LoadError(str(config.source or DEFAULT_PATH), [Problem("listen.allow_root", why)])
-
-
-def _make_state_dir(config: Config) -> None:
-    try:
-        config.state_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = f"cannot make the folder `{config.state_dir}`: {(error.strerror or str(error)).lower()}"
-        raise LoadError(str(config.source or DEFAULT_PATH), [Problem("state_dir", why)]) from error
-
-
-def _last_word(error: BaseException, manager: Manager) -> int:
-    """Say why the daemon ended to whoever started it; a bug of ours is raised again."""
-    leaves = list(_leaves(error))
-    if not all(isinstance(leaf, _EXPECTED) for leaf in leaves):
-        raise error
-    for leaf in leaves:
-        sys.stderr.write(f"error: {leaf}\n")  # not the log: that is for what happens while it runs
-        manager.notifier.failed(str(leaf))
-    return EXIT_CONFIG if all(isinstance(leaf, LoadError) for leaf in leaves) else EXIT_FAILED
-
-
-def _leaves(error: BaseException) -> Iterable[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
-    else:
-        yield error

@@ -11,6 +11,11 @@ from typing import Final
 COLLECT_AFTER: Final = 10_000  # new objects; 700 is the default, and cost 2 % of a busy daemon's time
 
 
+def hold_off() -> None:
+    """Look for none until `spare_what_stays`: nearly all that a start makes stays."""
+    gc.disable()
+
+
 def spare_what_stays() -> None:
     """Leave out what is there now, for good: call it once, when a start is over, since that lives as long as the process.
 
@@ -19,3 +24,4 @@ def spare_what_stays() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, 10, 10)
+    gc.enable()

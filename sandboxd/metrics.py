@@ -95,6 +95,7 @@ for _bound in (
         "max_prompts",
         "rate",
         "output",
+        "tmp",
     ),
 ):
     BOUNDS.labels(bound=_bound)

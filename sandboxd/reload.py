@@ -1,16 +1,15 @@
 """What may change while the daemon runs, and how does it change all at once?
 
-SIGHUP. Everything is read and checked first, by the daemon and, for what may run, by the spawner itself; only then does any of
-it count, within one turn of the event loop. If one thing is wrong, nothing changes and all of it is told. What is not in
-`RELOADABLE` takes a restart, and a reload that finds it changed is refused by its name: a key that nobody thought of is never
-half in force. Runs that are there go on by what they began with, and their questions stay open.
+SIGHUP. Everything is read and checked first, by the daemon and, for what may run, by the spawner itself; only then does any
+of it count, within one turn of the event loop. If one thing is wrong, nothing changes and all of it is told, and the status
+line says so until a reload is taken. A key that takes a restart (`service.counted`) is refused by its name. Runs that are
+there go on by what they began with, and their questions stay open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -23,26 +22,13 @@ from sandboxd.http.token_book import TokenBook
 from sandboxd.http.tokens import Token, load_tokens
 from sandboxd.live.quota import Quota
 from sandboxd.operations.host import Host
+from sandboxd.service import counted
 from sandboxd.service.credentials import placed
 from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import Manager
 from sandboxd.serving.listeners import Listener
 from sandboxd.serving.pace import Pace
 from sandboxd.serving.tls import tls_context
-
-RELOADABLE: Final = (
-    "programs.*",
-    "instance.*.policies",
-    "auth.tokens.*",
-    "limits.max_tasks",
-    "limits.max_tasks_per_instance",
-    "limits.max_tasks_per_principal",
-    "limits.max_events",
-    "limits.stop_grace",
-    "limits.rate",
-    "limits.burst",
-    "retention.*",
-)
 
 _log = logs.logger(__name__)
 
@@ -62,6 +48,7 @@ class Reloader:
     card_limits: dict[str, Any]
     listeners: list[Listener]
     read_packs: Callable[[Config], Mapping[str, Pack]]
+    refused: str = ""  # why the last reload was, if it was
 
     async def reload(self) -> None:
         """Go by the file as it is now, or tell why not and go on as before. Never raises for what an operator wrote."""
@@ -72,8 +59,10 @@ class Reloader:
         except LoadError as error:
             metrics.RELOADS.labels(outcome="refused").inc()
             _log.error("Cannot reload, so nothing has changed", why=str(error))
-            notifier.ready(f"reload refused, the old config counts: {error}")
+            self.refused = f"reload refused, the old config counts: {error}"
+            notifier.ready(self.refused)
             return
+        self.refused = ""
         metrics.RELOADS.labels(outcome="done").inc()
         if self.manager.is_unit:
             warn_of_drift(self.config)  # folders that tasks may write are the unit's mounts
@@ -85,9 +74,9 @@ class Reloader:
             raise LoadError("", [Problem("", "there is no config that could be read again")])
         file = packs.read(self.config.source)
         config = parse_config(file.path, file.text)
-        changed = changes(self.config, config)
-        if fixed := [key for key in changed if not any(fnmatchcase(key, pattern) for pattern in RELOADABLE)]:
-            raise LoadError(str(file.path), [Problem(key, "changed, which takes a restart") for key in fixed])
+        changed = counted.changes(to_json(self.config), to_json(config))
+        if fixed := counted.fixed(changed):
+            raise LoadError(str(file.path), fixed)
         detectors = self.read_packs(config)
         adapters = await self.host.spawner.prepare_reload(file.digest)
         try:
@@ -110,6 +99,7 @@ class Reloader:
         self.card_limits.update(card_limits(config))
         for listener, context in zip(self.listeners, contexts, strict=True):
             listener.tls = context
+        counted.note(config)
         return changed
 
 
@@ -125,22 +115,3 @@ def card_limits(config: Config) -> dict[str, Any]:
         "max_body_bytes": config.limits.max_body_bytes,
         "requests_per_s": config.limits.rate,
     }
-
-
-def changes(before: Config, after: Config) -> list[str]:
-    """The keys whose values differ, such as `listen.tcp` or `instance.main.policies`."""
-    old, new = _flat(to_json(before)), _flat(to_json(after))
-    return sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{key}.")
-        elif key == "instance":
-            for instance in value:
-                found |= _flat(instance, f"instance.{instance['id']}.")
-        else:
-            found[prefix + key] = value
-    return found

@@ -43,6 +43,15 @@ def everything(config: Path | None, as_json: bool) -> int:
     return report(findings.of_everything(config), as_json=as_json)
 
 
+@check.command("reload")
+@click.option("--config", type=EXISTING, envvar="SANDBOXD_CONFIG", help="Which config [SANDBOXD_CONFIG]; else the system's.")
+@json_option
+def reload_(config: Path | None, as_json: bool) -> int:
+    """Check what `check all` does, and whether the daemon that runs could go by it; 1 names the keys that take a restart."""
+    path = config or DEFAULT_PATH
+    return report([*findings.of_everything(path), *findings.of_reload(path)], as_json=as_json)
+
+
 @check.command("config")
 @click.argument("file", type=EXISTING)
 @json_option

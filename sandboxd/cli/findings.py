@@ -23,6 +23,7 @@ from sandboxd.policy.model import CheckedPath, Policy
 from sandboxd.policy.paths import join
 from sandboxd.runner import paths
 from sandboxd.schemas.evaluate import misuse
+from sandboxd.service.counted import against_what_counts
 
 
 @attrs.frozen
@@ -71,6 +72,19 @@ def of_config(path: Path, detectors: Mapping[str, Pack]) -> list[Finding]:
     for instance in config.instances:
         findings += _of_instance(config, instance, detectors)
     return findings
+
+
+def of_reload(path: Path) -> list[Finding]:
+    """The config beside the one that counts in the daemon that runs; nothing where it does not load, which others say."""
+    try:
+        config = load_config(path)
+    except LoadError:
+        return []
+    try:
+        problems, note = against_what_counts(config)
+    except LoadError as error:
+        return [Finding("reload", error.source, error.problems)]
+    return [Finding("reload", str(path), problems, note)]
 
 
 def of_policy(path: Path, detectors: Mapping[str, Pack]) -> tuple[Finding, Policy | None]:

@@ -16,6 +16,8 @@ import trio
 
 FRAME_MAX_BYTES: Final = 64 * 1024 * 1024
 SEND_S: Final = 10.0
+CONNECT_S: Final = 5.0  # what a courier takes for a connection at most, and for a whole notification
+TOTAL_S: Final = 15.0
 _HEADER: Final = struct.Struct("!I")
 _READ_BYTES: Final = 65_536
 

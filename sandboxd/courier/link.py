@@ -13,8 +13,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from sandboxd.courier.frames import Frames
-from sandboxd.courier.post import CONNECT_S, TOTAL_S
+from sandboxd.courier.frames import CONNECT_S, TOTAL_S, Frames
 
 _GRACE_S: Final = 10.0  # of a busy machine
 

@@ -16,10 +16,9 @@ import attrs
 import httpcore
 import trio
 
+from sandboxd.courier.frames import CONNECT_S, TOTAL_S
 from sandboxd.targets import BadTarget, Target, Targets
 
-CONNECT_S: Final = 5.0
-TOTAL_S: Final = 15.0
 _ANSWER_MAX_BYTES: Final = 64 * 1024
 _KEEP_ALIVE_S: Final = 5.0
 _SocketOptions = Iterable[tuple[Any, ...]]

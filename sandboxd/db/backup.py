@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -26,13 +27,19 @@ class Copied:
     version: int
 
 
-def copy(source: Path, target: Path, schema: Schema) -> Copied:
-    """Copy the file, mode 0600. `DatabaseUnavailable` says why there is no copy; then nothing is left of it."""
+def copy(source: Path, target: Path, schema: Schema, complete: Callable[[sqlite3.Connection], None] | None = None) -> Copied:
+    """Copy the file, mode 0600. `DatabaseUnavailable` says why there is no copy; then nothing is left of it.
+
+    `complete`: puts into the copy what stands beside the file.
+    """
     unnamed = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         os.close(os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
             version = _copy(source, unnamed, schema)
+            if complete is not None:
+                with contextlib.closing(connect(unnamed)) as copied:
+                    complete(copied)
             _check(unnamed)
             _flush(unnamed)
             os.link(unnamed, target)  # fails where the name is taken

@@ -2,15 +2,15 @@
 
 All members share one BEGIN … COMMIT and so one flush of the disk. A member that raises is undone alone: then the transaction is
 begun anew, with a savepoint for each. Hardly a group has such a member, and two savepoint statements for each cost as much as
-an insert. So a work can be run twice, and may change nothing but the file. Once the transaction itself is lost (disk full, I/O
-error) nothing of it was kept, and every member hears so.
+an insert. So a work can be run twice, and may change nothing but the file (and what stands beside it, to the same again). Once
+the transaction itself is lost (disk full, I/O error) nothing of it was kept, and every member hears so.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -36,14 +36,39 @@ class Undone:
 Outcome = Done | Undone
 
 
-def commit_together(connection: sqlite3.Connection, works: Sequence[Work]) -> list[Outcome]:
+class Beside(Protocol):
+    """What works write beside the file, and has to be on disk before the commit that refers to it."""
+
+    def flush(self) -> None:
+        """Return once it is on disk; `DatabaseUnavailable`."""
+
+    def forget(self) -> None:
+        """Nothing of it counts."""
+
+
+class _Nothing:
+    """No work writes anything beside the file."""
+
+    def flush(self) -> None:
+        """As `Beside.flush`."""
+
+    def forget(self) -> None:
+        """As `Beside.forget`."""
+
+
+NOTHING: Final = _Nothing()
+
+
+def commit_together(connection: sqlite3.Connection, works: Sequence[Work], beside: Beside = NOTHING) -> list[Outcome]:
     """Run the works in order and commit them at once; one outcome each. Raises nothing."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         outcomes = _run_all(connection, works)
+        beside.flush()
         connection.execute("COMMIT")
     except Exception as error:  # whatever it was, no member may be told that it is kept
         _roll_back(connection)
+        beside.forget()
         return [Undone(_outage(error)) for _ in works]
     return outcomes
 
@@ -88,6 +113,8 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 
 def _outage(error: BaseException) -> DatabaseUnavailable:
+    if isinstance(error, DatabaseUnavailable):
+        return error
     outage = DatabaseUnavailable(why(error))
     outage.__cause__ = error
     return outage

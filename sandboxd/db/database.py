@@ -19,6 +19,7 @@ import attrs
 import trio
 
 from sandboxd.db import place
+from sandboxd.db.batch import NOTHING, Beside
 from sandboxd.db.connection import DatabaseUnavailable, connect, connect_reader, is_damage, why
 from sandboxd.db.readers import Readers
 from sandboxd.db.schema import Schema, check_belongs, migrate
@@ -54,11 +55,11 @@ class _Opened:
 class Database:
     """One file, opened by `open_database`."""
 
-    def __init__(self, opened: _Opened) -> None:
+    def __init__(self, opened: _Opened, beside: Beside) -> None:
         self._opened = opened
         self.found = opened.found
         self.damage: str | None = None  # what SQLite said when it met a page that it did not write; until the next start
-        self._writer = Writer(opened.writing)
+        self._writer = Writer(opened.writing, beside)
         self._readers = Readers(opened.reading)
         self._closing = trio.Lock()
         self._is_closed = False
@@ -104,9 +105,12 @@ class Database:
             raise DatabaseUnavailable(f"it could not be closed within {CLOSE_LIMIT_S:g} s")
 
 
-async def open_database(path: Path, schema: Schema) -> Database:
-    """Open or make the file and bring its schema up to date; the caller closes it. `DatabaseUnavailable` says why not."""
-    return Database(await trio.to_thread.run_sync(_open, path, schema))
+async def open_database(path: Path, schema: Schema, beside: Beside = NOTHING) -> Database:
+    """Open or make the file and bring its schema up to date; the caller closes it. `DatabaseUnavailable` says why not.
+
+    `beside`: what is flushed before every commit.
+    """
+    return Database(await trio.to_thread.run_sync(_open, path, schema), beside)
 
 
 def _open(path: Path, schema: Schema) -> _Opened:

@@ -7,6 +7,7 @@ the same moment; a read that begins after a write returned sees that write.
 from __future__ import annotations
 
 import sqlite3
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -48,6 +49,10 @@ class Readers:
             connection.execute("BEGIN")
             try:
                 return work(connection)
+            except Exception as error:
+                # A cursor in those frames that was not read to its end would hold this moment fast for the reads that follow.
+                traceback.clear_frames(error.__traceback__)
+                raise
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")

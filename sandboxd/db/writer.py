@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from sandboxd.db.batch import Done, Outcome, Undone, Work, commit_together
+from sandboxd.db.batch import NOTHING, Beside, Done, Outcome, Undone, Work, commit_together
 from sandboxd.db.connection import DatabaseUnavailable
 
 T = TypeVar("T")
@@ -40,8 +40,16 @@ class _Item:
 class Writer:
     """The one thread that writes through `connection`; made and used on the event loop."""
 
-    def __init__(self, connection: sqlite3.Connection, *, max_items: int = MAX_ITEMS, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        beside: Beside = NOTHING,
+        *,
+        max_items: int = MAX_ITEMS,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self._connection = connection
+        self._beside = beside
         self._max_items, self._max_bytes = max_items, max_bytes
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()  # None: stop
         self._items = self._bytes = 0  # accepted and not settled yet; only the event loop counts
@@ -110,7 +118,7 @@ class Writer:
         # A function of its own: what a batch holds must not stay alive while the thread waits for the next one.
         batch, is_stopping = self._take()
         if batch:
-            outcomes = commit_together(self._connection, [item.work for item in batch])
+            outcomes = commit_together(self._connection, [item.work for item in batch], self._beside)
             self._tell(self._settle, batch, outcomes)
         return not is_stopping
 

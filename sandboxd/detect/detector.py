@@ -122,7 +122,7 @@ class Detector:
         if self._raised is not None:
             if self._deadline is None or (self._witnessed and self._deadline > now + self._raised.settle_s):
                 self._deadline = now + self._raised.settle_s  # not put off by more output: a stale question must not stay open
-        elif self._witnessed or self._again is not None or ((self._rules or self.by_shape) and not data.endswith(b"\n")):
+        elif self._witnessed or self._again is not None or ((self._rules or self.by_shape) and self._is_open(data)):
             self._deadline = now + self._first_settle_s  # the echo of a discarded answer may come after the news of its end
             if self._witnessed:  # not put off for ever: somebody may be waited for beside a spinner
                 if self._look_by is None:
@@ -131,6 +131,10 @@ class Detector:
                     self._deadline = self._look_by
         else:
             self._deadline = None  # the line has ended, so nothing stands on it
+
+    def _is_open(self, data: bytes) -> bool:
+        """Whether something may stand on the line: it has not ended, or a cursor of the program's own is in one further up."""
+        return not data.endswith(b"\n") or self._terminal.hides_cursor
 
     def typed(self, now: float) -> None:
         """An answer was typed: the line as it stands is answered."""

@@ -67,7 +67,7 @@ def judge(rules: Sequence[Rule], view: View, evidence: Evidence, past: Past, *, 
         return _menu(view, evidence, "its pack says so", found.rule.id)
     if evidence.canonical is not True and (why := shape.menu_reason(view)):
         return _menu(view, evidence, why) if evidence.reading else None
-    if evidence.reading is None and (shape.is_driven(view) or shape.is_record(view.line) or _is_echoed_secret(view, evidence)):
+    if evidence.reading is None and (_is_for_another(view) or _is_echoed_secret(view, evidence)):
         return None
     if found is not None:
         return _by_rule(found, view, evidence, past)
@@ -79,6 +79,11 @@ def judge(rules: Sequence[Rule], view: View, evidence: Evidence, past: Past, *, 
 def _is_blind(view: View, evidence: Evidence, past: Past) -> bool:
     """A terminal that hides typing behind words that ask for a secret: an agent of another session may be the one who reads."""
     return evidence.hides_typing is True and shape.is_prompt(view.line) and _names_secret(view.line, past)
+
+
+def _is_for_another(view: View) -> bool:
+    """Whether the text says itself that nobody at this terminal is asked."""
+    return shape.is_driven(view) or shape.is_record(view.line) or shape.is_repeated(view.line)
 
 
 def _is_echoed_secret(view: View, evidence: Evidence) -> bool:
@@ -124,7 +129,7 @@ def _asked_above(view: View, evidence: Evidence, past: Past) -> str:
     if not evidence.canonical:
         return ""
     near = list(enumerate(view.rows, view.row - len(view.rows)))[-_PUSHED_ROWS:]
-    asks = shape.asks_still if evidence.is_exact else shape.asks_above
+    asks = shape.asks_still if evidence.is_exact or evidence.hides_typing else shape.asks_above
     return next((text for row, text in reversed(near) if row >= (past.next_row or 0) and asks(text)), "")
 
 

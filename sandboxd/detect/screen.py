@@ -25,6 +25,7 @@ class Row:
     is_stale: bool = False  # holds something from before all that we know
     is_cut: bool = False  # its beginning was dropped
     drawn_at: int | None = None  # the column of a cursor that the program draws itself
+    is_inverse: bool = False  # was last written in inverse video
 
     @property
     def text(self) -> str:
@@ -48,7 +49,7 @@ class Row:
     def forget(self) -> None:
         """Everything in it was erased."""
         self.cells.clear()
-        self.is_stale = self.is_cut = False
+        self.is_stale = self.is_cut = self.is_inverse = False
         self.drawn_at = None
 
     def erase_from(self, column: int) -> None:
@@ -144,6 +145,14 @@ class Screen:
                 self._put_wide(char)
             else:
                 self._put_narrow(char)
+
+    def mark(self, *, is_inverse: bool) -> None:
+        """The text that was printed last is in inverse video, or not."""
+        self.place.row.is_inverse = is_inverse
+
+    def texts(self) -> tuple[str, ...]:
+        """What stands in each row that is known."""
+        return tuple(row.text for row in self.place.rows)
 
     def draw_cursor(self, *, is_drawn: bool) -> None:
         """The character that was printed last is drawn as a cursor, or shows that the ones before are none."""

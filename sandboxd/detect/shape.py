@@ -63,6 +63,10 @@ _PROGRESS: Final = re.compile(
     r"(?i)(?:(?<![\w-])\d{1,3}(?:[.,]\d{1,3})? ?%|\d ?(?:[kmgt]i?)?b(?:/s)?|\d ?(?:it|ops|files?|rows?)/s|\d ?m?s"
     r"|\d:\d\d|\d/\d+|\.\.\.|…|[=#>-]{5,}\]?|[=#.>-]{5,}\]|\s[|/\\-]|eta \S+)\s?$"
 )
+# A bar or a share with what it is about behind it: `[==>   ] 10/100: foo?`, `45% (9/20)`.
+_COUNTED: Final = re.compile(
+    r"\[[=#.> -]{5,60}\]\s{0,2}\d{1,9}/\d{1,9}\b|(?<![\w-])\d{1,3}(?:[.,]\d{1,3})? ?%\s{1,4}[(\[]\d{1,9}/\d{1,9}[)\]]\s?$"
+)
 _SPINNER: Final = re.compile(r"^\s?(?:[\u2800-\u28ff◐-◓▁-█▓▒░]|[-\\|/]\s\S.{0,200}[^?:\s]\s?$)")
 # `Resuming: ` says what is being done; the nouns and adjectives that end alike do not.
 _GERUND: Final = re.compile(
@@ -73,7 +77,9 @@ _GERUND: Final = re.compile(
 )
 # What is told at the end of a line that goes on later: sums and steps, which read like a field's name.
 _REPORT: Final = re.compile(
-    r"(?i)^\W{0,3}(?:(?:sub)?totals?|elapsed|eta|progress|epoch|duration|(?:step|stage|phase|pass) \d)\b"
+    r"(?i)^\W{0,3}(?:(?:sub)?totals?|elapsed|eta|progress|epoch|duration|(?:step|stage|phase|pass) \d"
+    r"|загрузка|установка|проверка|копирование|распаковка|скачивание|téléchargement|copie de|extraction|descargando|instalando"
+    r"|copiando|baixando|scaricamento|herunterladen|installiere|kopiere|entpacke[nr]?|lade|prüfe)\b"
 )
 _RECORD: Final = r"[\w.-]{1,30}\s{1,20}\| |(?:test )?[\w./-]{1,80}::\w"  # a service's name before its record; a test's name
 _LOG: Final = re.compile(
@@ -85,25 +91,29 @@ _CODE: Final = re.compile(
     r"[;{}]\s?$|^\s{0,40}(?:def|class|if|for|while|else|return|import|var|let|const)\b|[=(]\s?[\"'].{0,200}[\"']\)?\s?$"
 )
 
-_SHELL: Final = re.compile(r"(?:^|[\w\])~/:. -])[$#%]\s?$|[❯➜λ»▶⟩]\s?$")
+_SHELL: Final = re.compile(r"(?:^|[\w\])~/:. -])[$#%]\s?$|[❯❱➜λ»▶⟩→]\s?$|^\s{0,4}›\s?$")
 _REPL: Final = re.compile(
-    r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|\d\]|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}(?:\.{3}[>:]?|['\"`-]>)\s?$|^[>:*?=-]{1,4}\s$"
+    r"^(?:\S.{0,60})?(?:>{1,3}|\*>|\)|\d\]|[=\-(\['\"]#|[=\-(]>|\?-|[a-z\])]\))\s?$|^\s{0,8}(?:\.{3}[>:]?|['\"`-]>)\s?$|^\s{0,4}[>:*?=+-]{1,4}\s$|^[;.\]]\s$"
 )
 _NAMED_REPL: Final = re.compile(
     r"^(?:\(?[A-Za-z][\w .:@/()\[\]=-]{0,50}>{1,2}|\([A-Za-z][\w.-]{0,20}\)|[a-z][\w.-]{0,30}[=\-(]#|\?[-#]"
     r"|\s{0,4}\w{1,12}<{1,2}\d{1,6}>{1,2})\s?$"
 )
+_COUNTING_REPL: Final = re.compile(r"^\[\d{1,6}\] \w[\w:.-]{0,30}\([^()]{0,40}\)[>*]\s$")  # `[1] pry(main)> `
 _ASKS_ABOVE: Final = re.compile(
     r"(?i)[?？]\s?$"
     r"|^\W{0,4}(?:please )?(?:type|enter|press|choose|select|input|provide|specify|pick|paste|give|insert|tell)\b"
     r"|(?:enter|type|press|choose|select|input)\b[^.]{0,80}[:.…]{1,3}\s?$"
 )
 _ASKS_FIRST: Final = re.compile(r"\S{0,3}\?\]?\s\S")  # `? Name`, as a whole family of libraries draws its questions
-_ENDS_NOTED: Final = re.compile(r"[?:：]\s?[\[(][^\[\]()]{1,80}[\])]\s?$")
+_ENDS_NOTED: Final = re.compile(
+    r"[?:：]\s{0,2}[\[(][^\[\]()]{0,80}[\])]\s?$|[?)] \[\w(?:[,/][\w?]){1,20}\]\s$|\? \[[^\[\]]{1,80}\]\s$|\(\? for help\)\s$"
+)
 _ENDS_DEFAULT: Final = re.compile(r"^[A-Z][^\[\]:]{2,60}\w \[[\w./@~-]{1,40}\]\s$")  # `Use proxy [no] `
 _ENDS_DRAWN: Final = re.compile(r"[?？] [^\w\s()\[\]<>{}:;,.|/\\=-]{1,4}\s$")  # a question mark, and then a picture
-_ENDS_POINTED: Final = re.compile(r"[\w\])\"'] [›❯▸▶➤⟩]\s$")
-_COLON: Final = re.compile(r"[\w)\]}\"'>»%。、ー*.]\s{0,8}[:：]$")
+_ENDS_POINTED: Final = re.compile(r"[\w\])\"'] [›❯❱▸▶➤⟩]\s$")
+_FILLED: Final = re.compile(r"\w[:?›‣»] \S{1,60}$")  # a question with its default behind it
+_COLON: Final = re.compile(r"[\w)\]}\"'>»%。、ー*.:#]\s{0,8}[:：]$")
 _CLOSED: Final = re.compile(r"[\])}]\s?[:：]$")  # a note in brackets and a colon: asked, even where no blank follows
 _ORDER: Final = re.compile(
     r"^\W{0,4}(?:please )?(?i:enter|type|choose|select|input|provide|specify|pick|insert) (?:[\w'/-]{1,30} ?){1,8}\s$"
@@ -122,6 +132,8 @@ _PAGER: Final = re.compile(
 )
 _MATCHES: Final = re.compile(r"^\s{0,4}\d{1,9}/\d{1,9}(?: \(\d{1,9}\))?[\s─━]{0,200}$")  # `2/100`, as finders count what fits
 _FIELD_SIGN: Final = re.compile(r"\s{0,4}[^\w\s>?│|┃]\s")  # before each field of a form, alike
+_POINTS_BELOW: Final = frozenset((">", "->", "=>", "»", "›", "#?"))  # signs below a field's name or a list
+_CHOICE_ROW: Final = re.compile(r"\s{0,4}(?:\d{1,2}[).]|\[\w{1,8}\])\s{1,4}\S")  # `1) red`, `[0] mysql`
 _KEY_LIST: Final = re.compile(r"(?i)(?:press|hit) [\"'<\[]?(?:[a-z0-9?]|enter|space|esc)[\"'>\]]? to\b")
 _SUBMITS: Final = re.compile(r"(?i)(?:enter|return|⏎) (?:to )?(?:confirm|submit|accept)")
 _FRAME: Final = re.compile(r"[│┃║╭╮╰╯┌┐└┘├┤╔╗╚╝▊▎]")
@@ -164,8 +176,10 @@ def is_progress(line: str) -> bool:
         return bare in ("|", "/", "-", "\\") or _SPINNER.search(text) is not None
     if _SPINNER.search(text):
         return True
-    if is_press_enter(text):
+    if is_press_enter(text) or _MASKED.search(text):
         return False
+    if _COUNTED.search(text):
+        return True
     if bare.endswith(("?", "？", "?...")):
         return _GERUND.search(text) is not None and "[" not in text
     return _PROGRESS.search(text) is not None or (_GERUND.search(text) is not None and _YES_NO.search(text) is None)
@@ -211,6 +225,8 @@ def menu_reason(view: View) -> str:
         return view.unknown
     if view.takes_mouse and not (is_prompt(line) or (not line.strip() and asks_above(view.above))):
         return "the mouse is read"
+    if view.marks_below and not view.draws_cursor:
+        return "a marked choice stands below"
     if view.draws_cursor and view.below and _FIELD_SIGN.match(line) and view.below[0].lstrip()[:1] == line.lstrip()[:1]:
         return "fields of a form stand below"
     if view.hides_cursor and not _reads_text(view):
@@ -245,7 +261,8 @@ def _reads_text(view: View) -> bool:
     Another one is drawn, in a question or in a field of its own; the answer is masked, or one of two; a spinner died.
     """
     if view.draws_cursor:
-        return view.is_field or is_prompt(view.line) or is_bare_prompt(view.line)
+        is_filled = not view.below and _FILLED.search(tail(view.line)) is not None
+        return view.is_field or is_filled or is_prompt(view.line) or is_bare_prompt(view.line)
     if _MASKED.search(tail(view.line)) or (not view.below and _ONE_OF_TWO.search(tail(view.line))):
         return True
     return view.edits and not view.below and is_bare_prompt(view.line)
@@ -269,10 +286,10 @@ def is_prompt(line: str) -> bool:
     text = tail(line)
     bare = text.rstrip()
     if not bare or is_progress(text) or is_log(text) or _REPORT.search(text):
-        return False
+        return _COUNTING_REPL.search(text) is not None
     if is_press_enter(text):
         return _STOPS.search(text) is None
-    if _YES_NO.search(text):
+    if _YES_NO.search(text) or _MASKED.search(text):
         return True
     is_open = len(bare) < len(text) or text.endswith(("：", "？"))
     if bare.endswith(("?", "？", "?...")):
@@ -287,10 +304,16 @@ def is_prompt(line: str) -> bool:
     return is_open and any(pattern.search(text) for pattern in (_ENDS_NOTED, _ENDS_DRAWN, _ENDS_DEFAULT, _ENDS_POINTED, _ORDER))
 
 
+def is_repeated(line: str) -> bool:
+    """Whether a question of the same words stands before it in its line: the one before was answered by no terminal."""
+    first, _, rest = tail(line).partition(" ")
+    return len(first) > 1 and f"? {first} " in rest
+
+
 def is_bare_prompt(line: str) -> bool:
     """Whether it is a shell's or interpreter's sign, which a transcript may end with as well."""
     text = tail(line)
-    return bool(text.strip()) and (_SHELL.search(text) is not None or _REPL.search(text) is not None)
+    return bool(text.strip()) and not _COUNTED.search(text) and (_SHELL.search(text) or _REPL.search(text)) is not None
 
 
 def is_in_table(view: View) -> bool:
@@ -301,7 +324,12 @@ def is_in_table(view: View) -> bool:
 
 
 def is_introduced(view: View) -> bool:
-    """Whether what stands above says that a bare sign is a prompt: an interpreter's banner, or a question that has ended."""
+    """Whether what stands above says that a bare sign is a prompt: a banner, a question that has ended, a field, choices."""
+    if view.line.strip() in _POINTS_BELOW and (
+        (view.above.rstrip().endswith(":") and is_prompt(view.above))
+        or sum(1 for row in view.rows[-_ASKED_ROWS:] if _CHOICE_ROW.match(row)) > 1
+    ):
+        return True
     return any(asks_above(row) for row in (view.above, *view.rows[-_ASKED_ROWS:])) or any(
         _BANNER.search(tail(row)) for row in view.rows[-_BANNER_ROWS:]
     )

@@ -54,6 +54,7 @@ class Terminal:
         self._is_alternate = False  # what the dropped bytes left behind
         self._is_inverse = False
         self._inverse_chars = 0  # printed since it is
+        self._drawn: tuple[tuple[str, ...], View] | None = None  # what was seen when it drew its cursor last
 
     def feed(self, data: bytes) -> None:
         """Output as it was read."""
@@ -69,7 +70,22 @@ class Terminal:
             self._begin_anew()
         if self._pending:
             self._render()
-        return view_of(self._screen)
+        return self._unless_it_blinks(view_of(self._screen))
+
+    @property
+    def hides_cursor(self) -> bool:
+        """Whether the cursor is hidden, as far as that is known before the next look."""
+        return self._screen.hides_cursor or b"\x1b[?25l" in self._pending
+
+    def _unless_it_blinks(self, view: View) -> View:
+        """A cursor that the program draws may blink: while nothing but it has gone, it still is where it was."""
+        if view.draws_cursor:
+            self._drawn = self._screen.texts(), view
+        elif view.hides_cursor and self._drawn is not None and self._drawn[0] == self._screen.texts():
+            return self._drawn[1]
+        else:
+            self._drawn = None
+        return view
 
     def _drop(self, count: int) -> None:
         if not self._has_dropped:
@@ -100,6 +116,7 @@ class Terminal:
             match token.lastgroup:
                 case "text":
                     self._screen.write(token["text"])
+                    self._screen.mark(is_inverse=self._is_inverse)
                     if self._screen.hides_cursor:
                         self._mark_cursor(token["text"])
                 case "control":

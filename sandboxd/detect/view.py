@@ -30,8 +30,9 @@ class View:
     only its end is here. `rows`: the rows above, nearest last, wrapped ones apart and blank ones kept; `below`: the ones below
     that are not blank. `edits`: bracketed paste is on, as line editors have it while they read. `hides_cursor`: as menus do;
     `draws_cursor`: and draws one of its own, in the line that is shown here, whose text before it is `line`; `is_field`: it
-    stands in a frame's row that holds nothing else, below that line. `takes_mouse`: it asked to be told of the mouse.
-    `written`: where the line cannot be told for a move of the cursor, what was written in that row since.
+    stands in a frame's row of its own, below that line. `takes_mouse`: it asked to be told of the mouse. `marks_below`: of the
+    rows right below, the first alone is in inverse video. `written`: where the line cannot be told for a move of the cursor,
+    what was written in that row since.
     """
 
     line: str = ""
@@ -47,6 +48,7 @@ class View:
     draws_cursor: bool = False
     is_field: bool = False
     takes_mouse: bool = False
+    marks_below: bool = False
     full_screen: bool = False
 
 
@@ -109,6 +111,7 @@ def _around(screen: Screen, blank: View, first: int, last: int) -> View:
         above=_above(screen, first),
         rows=tuple("" if row.is_stale else row.text.rstrip() for row in place.rows[max(0, first - _ROWS_SHOWN) : first]),
         below=below[:_ROWS_SHOWN],
+        marks_below=_is_marked_below(place.rows[last + 1 : last + 3]),
     )
 
 
@@ -119,8 +122,8 @@ def _drawn(screen: Screen) -> tuple[int, str, bool] | None:
         row = rows[index]
         if row.drawn_at is None or row.is_stale:
             continue
-        if index == at and screen.place.column < row.drawn_at:
-            continue  # a menu's mark: who draws a cursor leaves the real one there, behind it, or below
+        if index == at and screen.place.column < row.drawn_at and _is_aligned(rows[index + 1 : index + 2], row.drawn_at):
+            continue  # a menu's mark on the first letter of a choice, with the next choice right below it
         text = _before(row)
         if not text or text[0] not in _FRAME:
             return index, text, False
@@ -129,8 +132,25 @@ def _drawn(screen: Screen) -> tuple[int, str, bool] | None:
         is_in_box = _FRAME_ROW.match(above) is not None or above.lstrip()[:1] in _FRAME
         if text.strip() and is_in_box:
             return index, text, False
-        return None if _FRAME_ROW.match(above) else (index - 1, f"{above} ", not text.strip())
+        is_last = all(_FRAME_ROW.match(row.text) for row in rows[index + 1 :])  # no list of what fits stands below
+        return None if _FRAME_ROW.match(above) else (index - 1, f"{above} ", is_last or not text.strip())
     return None
+
+
+def _is_aligned(rows: list[Row], column: int) -> bool:
+    """Whether the row has its text where a choice above it has."""
+    return any(row.text[:column].isspace() and row.text[column : column + 1].strip() for row in rows)
+
+
+def _is_marked_below(rows: list[Row]) -> bool:
+    """Whether the first row is all in inverse video, and the next is not: a list of choices, and no bar of keys."""
+    return (
+        len(rows) > 1
+        and rows[0].is_inverse
+        and bool(rows[0].text.strip())
+        and not rows[1].is_inverse
+        and bool(rows[1].text.strip())
+    )
 
 
 def _before(row: Row) -> str:

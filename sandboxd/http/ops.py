@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 import quart
 import trio
@@ -60,10 +61,11 @@ async def measure(doors: Doors, caller: Caller, instance: str) -> quart.Response
     standing = await doors.host.store.standing()
     for state in TaskState:
         if not state.is_terminal and state is not TaskState.AUTH_REQUIRED:
-            metrics.TASKS.labels(state=state.value).set(standing.states.get(state, 0))
-    metrics.PROMPTS_OPEN.set(standing.open_prompts)
+            metrics.TASKS.labels(state=state.value).set(standing.tasks.get(state, 0))
+    metrics.PROMPTS_OPEN.set(standing.prompts)
     metrics.UNSENT_BYTES.set(doors.host.unsent.size_bytes)
-    metrics.DESCRIPTORS.set(len(os.listdir("/proc/self/fd")))
+    with suppress(OSError):  # without a free one this cannot be counted; the last count stands, and is near enough
+        metrics.DESCRIPTORS.set(len(os.listdir("/proc/self/fd")))
     metrics.SUBSCRIBERS.set(doors.host.followers.count)
     metrics.BUILD.labels(version=doors.version).set(1)
     return quart.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)

@@ -15,9 +15,7 @@ import attrs
 import trio
 
 from sandboxd import logs, metrics
-from sandboxd.a2a.extensions import REISSUED_AS
 from sandboxd.a2a.model import Message, TaskState
-from sandboxd.a2a.wire import rfc3339
 from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.errors import AnswerInvalid, Problem, PromptNotOpen, UnsupportedOperation
@@ -28,31 +26,17 @@ from sandboxd.live.binding import Binding, facts_of, undelivered
 from sandboxd.live.clock import Clock
 from sandboxd.live.enter import PendingEnter, Withheld
 from sandboxd.live.notices import Notices
+from sandboxd.live.past import Accepted, Past
 from sandboxd.live.receipt import Receipt, Word
-from sandboxd.live.recorder import Fate, Recorder, Ticket
+from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.live.veil import Veil, without_secret
 from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.runner.witness import Witness
 from sandboxd.store.base import PushEntry
 from sandboxd.tasks.events import Answered, Asked, Closed, Reason
-from sandboxd.tasks.view import TaskView
 
 _log = logs.logger(__name__)
-
-
-@attrs.frozen
-class Accepted:
-    """The terminal took an answer; `fate` tells when that is on record. Whether the program read it is not known.
-
-    `view` is the task right after it, for whoever sent it: with its history it is too large to be kept of every answer.
-    """
-
-    prompt_id: str
-    message_id: str
-    at: datetime
-    fate: Fate
-    view: TaskView | None = None
 
 
 class Questions:
@@ -79,8 +63,7 @@ class Questions:
         self._clock = clock
         self._ends_at = ends_at
         self._binding: Binding | None = None
-        self._accepted: dict[str, Accepted] = {}  # by prompt id; bounded by max_prompts
-        self._reissued: dict[str, str] = {}  # old prompt id to new one; bounded as above
+        self._past = Past()
         self._asked = 0
         self._misfits = 0  # answers to the open prompt that did not fit
         self._is_over = False
@@ -93,6 +76,7 @@ class Questions:
         self._fed = trio.Event()
         self._wakes_at = float("inf")  # when `watch` looks by itself
         self._end = end  # asks for the end of the run, and returns
+        process.on_exit = self._wake
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
@@ -117,8 +101,8 @@ class Questions:
             self._told(self._receipt.flushed())
 
     async def watch(self, flush: Any) -> None:
-        """Raise, withdraw and expire prompts until the run ends; `flush` records the output that came before a question."""
-        while not self._is_over:
+        """Raise, withdraw and expire prompts until the program ends; `flush` records the output that came before a question."""
+        while not self._is_over and not self._process.has_exited:
             now = trio.current_time()
             self._expire(now)
             if self._receipt is not None and now >= self._receipt.next_at:
@@ -214,7 +198,7 @@ class Questions:
         self._enter, self._receipt = enter, None
         if enter is None:
             self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
-        accepted = self._accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket.fate)
+        accepted = self._past.accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket.fate)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
         self._wake()
         return attrs.evolve(accepted, view=ticket.view)
@@ -238,24 +222,17 @@ class Questions:
             raise UnsupportedOperation(f"cannot ask it again: {why}", facts={"prompt_id": prompt_id})
         ticket = self._open(binding.prompt, binding.envelope.prompt, trio.current_time(), reissues=prompt_id, by=principal)
         assert self._binding is not None
-        self._reissued[prompt_id] = self._binding.envelope.prompt_id
+        self._past.reissued[prompt_id] = self._binding.envelope.prompt_id
         self._wake()
         return ticket
 
     def accepted(self, prompt_id: str) -> Accepted | None:
         """The answer that this prompt got, on record or not yet."""
-        return self._accepted.get(prompt_id)
+        return self._past.accepted.get(prompt_id)
 
     def not_open(self, prompt_id: str) -> PromptNotOpen:
         """The refusal for a prompt that this run does not hold open, with what is known of it."""
-        facts: dict[str, Any] = {"prompt_id": prompt_id}
-        if accepted := self._accepted.get(prompt_id):
-            facts["accepted_message_id"] = accepted.message_id
-            return PromptNotOpen(f"the prompt was answered at {rfc3339(accepted.at)}", facts=facts)
-        if later := self._reissued.get(prompt_id):
-            facts[REISSUED_AS] = later
-            return PromptNotOpen("its question was asked again, under another id", facts=facts)
-        return PromptNotOpen("no such prompt is open on this task", facts=facts)
+        return self._past.not_open(prompt_id)
 
     def close(self) -> None:
         """No answer can be typed and no question raised any more: the run ends."""

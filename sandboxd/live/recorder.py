@@ -22,8 +22,8 @@ from sandboxd.store.feed import Feed
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView, fold, without_history
 
-QUEUE_MAX_BYTES: Final = 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
-BATCH_MAX_BYTES: Final = 512 * 1024
+QUEUE_MAX_BYTES: Final = 2 * 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
+BATCH_MAX_BYTES: Final = 1024 * 1024  # half of that, so one half is read while the other is flushed: that is what takes time
 EVENT_BYTES: Final = 1024  # about what an event with its view takes in memory beside its output
 EVENTS_MAX: Final = 50_000  # of one task; 900 s of output in 20 appends a second are 18,000
 RETRY_FIRST_S: Final = 0.1
@@ -119,7 +119,7 @@ class Recorder:
                 self._wake()
                 if view.state is not None and view.state.is_terminal:
                     return
-                batch = []  # up to half a MiB of output, not to be held until more comes
+                batch = []  # up to a MiB of output, not to be held until more comes
         except trio.Cancelled:
             for _, ticket in (*batch, *self._queue):
                 if ticket.seq > self._written:

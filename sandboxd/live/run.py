@@ -21,7 +21,8 @@ from sandboxd.errors import Problem, PromptNotOpen
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
-from sandboxd.live.questions import Accepted, Questions
+from sandboxd.live.past import Accepted
+from sandboxd.live.questions import Questions
 from sandboxd.live.reader import Reader
 from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.live.verdict import Ending, finished
@@ -86,18 +87,21 @@ class TaskRun:
 
     async def live(self) -> None:
         """Conduct the run to its terminal state, and return once that is on disk."""
-        self._recorder.record(Started(self._clock.now(), _facts(self._process)))
-        async with trio.open_nursery() as nursery:  # the log outlives the process: it ends after the terminal event
-            nursery.start_soon(self._recorder.write)
-            try:
-                status = await self._conduct()
-            except Exception:
-                _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
-                self._ending = Ending("internal")
-                status = await self._stop()
-            finally:
-                self._process.close()
-            self._finish(status)
+        try:
+            self._recorder.record(Started(self._clock.now(), _facts(self._process)))
+            async with trio.open_nursery() as nursery:  # the log outlives the process: it ends after the terminal event
+                nursery.start_soon(self._recorder.write)
+                try:
+                    status = await self._conduct()
+                except Exception:
+                    _log.exception("Cannot conduct the run", task=self._recorder.view.task_id)
+                    self._ending = Ending("internal")
+                    status = await self._stop()
+                finally:
+                    self._process.close()
+                self._finish(status)
+        finally:
+            self._process.close()  # whatever went wrong, no process is left without a run
 
     def foreign_schema_nowait(self, prompt_id: str) -> Mapping[str, Any] | None:
         """See `Questions.foreign_schema`."""
@@ -150,8 +154,6 @@ class TaskRun:
             ]
             for reader in readers:
                 nursery.start_soon(reader.run)
-            if self._questions:
-                nursery.start_soon(self._questions.watch, self._flush)
             status = await self._until_exit()
             if self._questions:
                 self._questions.close()
@@ -163,9 +165,11 @@ class TaskRun:
         return status
 
     async def _until_exit(self) -> ExitStatus:
-        # One wait that ends for either reason: a task a reason would be most of what an idle run holds in memory.
+        # One task waits for whatever comes: one for each would be most of what an idle run holds in memory.
         self._waiting.deadline = self._started_at + self._timeout_s
         with self._waiting:
+            if self._questions:
+                await self._questions.watch(self._flush)
             await self._process.wait()
         if self._waiting.cancelled_caught:
             self.end_nowait(Ending(self._passed or "timeout"))  # for nothing where somebody asked for the end already
@@ -238,6 +242,8 @@ class TaskRun:
         event = finished(
             self._clock.now(), str(uuid.uuid4()), status, self._ending, timeout_s=self._timeout_s, survivors=self._survivors
         )
+        if event.reason == "tmp-limit":
+            metrics.BOUNDS.labels(bound="tmp").inc()
         state = self._recorder.record(event).view.state
         assert state is not None
         elapsed_s = trio.current_time() - self._started_at

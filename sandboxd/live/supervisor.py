@@ -44,7 +44,7 @@ _CHECK_EVERY_S: Final = 0.5
 
 _log = logs.logger(__name__)
 
-_Start = Callable[[Recorder], Awaitable[None]]
+_Start = Callable[[Recorder], Awaitable[TaskRun | ScriptRun | None]]  # what lives from then on; None: it has ended already
 
 
 @attrs.define
@@ -132,11 +132,8 @@ class Supervisor:
     ) -> TaskView:
         """The same for a task that plays a script."""
 
-        async def play(recorder: Recorder) -> None:
-            run = self._runs[view.task_id] = ScriptRun(recorder, self._clock, script)
-            if early := self._early.get(view.task_id):
-                run.end_nowait(early)
-            await run.live()
+        async def play(recorder: Recorder) -> ScriptRun:
+            return ScriptRun(recorder, self._clock, script)
 
         if len(self._runs) >= SCRIPTS_MAX:
             raise TooBusy(f"cannot start a task: {SCRIPTS_MAX} are live already, which is this profile's limit")
@@ -209,7 +206,7 @@ class Supervisor:
             await trio.sleep(_CHECK_EVERY_S)
 
     async def _conduct(self, principal: str, entry: Entry, view: TaskView, start: _Start, creation: _Creation) -> None:
-        task_id = view.task_id
+        task_id, free = view.task_id, creation.free
         conducting = trio.CancelScope()  # cancelled when the daemon stops and the store takes no more
         self._conducted.add(conducting)
         try:
@@ -219,21 +216,27 @@ class Supervisor:
                 except StoreUnavailable as error:
                     creation.refused = NotReady(f"cannot start a task: {error}")
                     return
-                creation.done.set()
-                await start(Recorder(self._feed, view, max_events=self._max_events))
+                finally:
+                    creation.done.set()
+                run = await start(Recorder(self._feed, view, max_events=self._max_events))
+                del entry, view, start, creation  # an idle run is small only if it holds nothing of how it began
+                if run is not None:
+                    self._runs[task_id] = run
+                    if early := self._early.get(task_id):
+                        run.end_nowait(early)
+                    await run.live()
         except Exception:  # a bug of ours must not take the other runs along
             _log.exception("Cannot conduct the task", task=task_id)
             await self._fail(task_id)
         finally:
             self._conducted.discard(conducting)
-            creation.free()
-            creation.done.set()
+            free()
             self._runs.pop(task_id, None)
             self._early.pop(task_id, None)
             self._changed.set()
             self._changed = trio.Event()
 
-    async def _start(self, recorder: Recorder, request: RunRequest) -> None:
+    async def _start(self, recorder: Recorder, request: RunRequest) -> TaskRun | None:
         task_id = request.task_id
         match await self._spawner.start(request):
             case Denied(reasons=reasons):
@@ -247,11 +250,13 @@ class Supervisor:
                 await recorder.write()
             case process:
                 try:
-                    await self._live(process, recorder, is_asking=request.command.text_line)
-                finally:
-                    process.close()  # whatever went wrong, no process is left without a run
+                    return self._run_of(process, recorder, is_asking=request.command.text_line)
+                except BaseException:
+                    process.close()  # no process is left without a run
+                    raise
+        return None
 
-    async def _live(self, process: Process, recorder: Recorder, *, is_asking: bool) -> None:
+    def _run_of(self, process: Process, recorder: Recorder, *, is_asking: bool) -> TaskRun:
         task_id, plan = recorder.view.task_id, process.plan
         witness, detector = None, None
         if is_asking:
@@ -259,11 +264,8 @@ class Supervisor:
                 witness = Witness(process.terminal_fd, process.pid, process.strays)
             detector = Detector(rules_for(plan, self._packs), witnessed=witness is not None and witness.knows_readers)
         run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s, witness=witness)
-        self._runs[task_id] = run
-        if early := self._early.get(task_id):
-            run.end_nowait(early)
         _log.info("started", task=task_id, pid=process.pid, adapter=plan.adapter, mode=plan.mode, isolation=plan.isolation)
-        await run.live()
+        return run
 
     async def _fail(self, task_id: str) -> None:
         """Put the end of a task on record that nobody conducts any more, from where the store has it."""

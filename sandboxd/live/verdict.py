@@ -62,6 +62,9 @@ def _verdict(status: ExitStatus, ending: Ending | None, timeout_s: int) -> tuple
         return "spawner-died", "infrastructure", "The process that starts commands died, and this command with it."
     if status.oom:
         return "oom", "infrastructure", "The command was ended by the kernel: there was not enough memory for it."
+    if status.full:
+        why = "It had more temporary files than its policy allows (`tmp`), and was ended."
+        return "tmp-limit", "infrastructure", why
     if status.signal is not None:
         return "signal", "infrastructure", f"The command was ended by {status.signal}, which the daemon did not send."
     if status.code == 0:

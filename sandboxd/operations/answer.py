@@ -21,7 +21,7 @@ from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import AnswerInvalid, DeliveryFailed, InvalidParams, NotReady, Problem, PromptNotOpen
 from sandboxd.hitl.answer import TEXT_MAX_BYTES
 from sandboxd.hitl.envelope import Response, parse_response
-from sandboxd.live.questions import Accepted
+from sandboxd.live.past import Accepted
 from sandboxd.live.recorder import RecordLost
 from sandboxd.live.run import TaskRun
 from sandboxd.operations.host import Caller, Host

@@ -33,7 +33,7 @@ async def list_tasks(host: Host, caller: Caller, instance: str, request: ListReq
         since=request.since,
         limit=request.page_size,
         after=_cursor(request.page_token) if request.page_token else None,
-        with_history=request.history_length != 0,
+        history_length=request.history_length,
     )
     rows = await host.store.tasks(query)
     views = _within_bound(rows.views) if request.include_artifacts else rows.views

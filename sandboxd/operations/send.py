@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import AsyncExitStack
+from typing import Final
 
 import attrs
 
@@ -33,6 +34,8 @@ from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.tasks.events import Finished, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, fold
 
+_ECHO: Final = "echo"  # the artifact that holds a message's text
+
 
 async def send(host: Host, caller: Caller, instance: str, request: SendRequest, *, wait: bool) -> Reply:
     """Act on a message and return the task (only a script is answered with a bare message).
@@ -44,8 +47,10 @@ async def send(host: Host, caller: Caller, instance: str, request: SendRequest, 
     if isinstance(view, Message):
         return view
     view = await until(host, view, started=not wait or request.return_immediately)
+    is_new = request.message.task_id is None and caller.earlier is None
+    fresh = {_ECHO: _echo_of(request.message)} if is_new else {}  # put on record just now
     caller = attrs.evolve(caller, modes=request.accepted_output_modes)
-    return await render.task(host, caller, view, history_length=request.history_length, has_acted=True)
+    return await render.task(host, caller, view, history_length=request.history_length, has_acted=True, fresh=fresh)
 
 
 async def stream(host: Host, caller: Caller, instance: str, request: SendRequest) -> Stream:
@@ -114,7 +119,7 @@ async def _take(
     message = attrs.evolve(message, task_id=view.task_id, context_id=view.context_id)
     event = Submitted(host.clock.now(), message)
     if dispatch is None:
-        return await _echo(host, caller, view, Entry(event, push=push), "\n".join(str(part.value) for part in message.parts))
+        return await _echo(host, caller, view, Entry(event, push=push), _echo_of(message))
     command, text, mission_id = dispatch
     run = RunRequest(view.task_id, view.context_id, instance, command, text, mission_id)
     return await host.supervisor.submit(caller.principal, event, view, run, push)
@@ -198,10 +203,13 @@ def _refuse_other_parts(message: Message) -> None:
         raise ContentTypeNotSupported("cannot take the message: it has parts that would be dropped", problems=others)
 
 
-async def _echo(host: Host, caller: Caller, view: TaskView, submitted: Entry, text: str) -> TaskView:
-    data = text.encode("utf-8", "surrogatepass")
+def _echo_of(message: Message) -> bytes:
+    return "\n".join(str(part.value) for part in message.parts).encode("utf-8", "surrogatepass")
+
+
+async def _echo(host: Host, caller: Caller, view: TaskView, submitted: Entry, data: bytes) -> TaskView:
     at = submitted.event.at
-    wrote = Wrote(at, "echo", 0, len(data), first=True, last=True)
+    wrote = Wrote(at, _ECHO, 0, len(data), first=True, last=True)
     said = "No adapter-command envelope: the text was echoed, and nothing was run."
     finished = Finished(at, str(uuid.uuid4()), "echo", None, said)
     entries = [submitted, Entry(wrote, data), Entry(finished)]

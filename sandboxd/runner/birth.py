@@ -1,6 +1,7 @@
 """How does the spawner's process come up?
 
-As a fresh interpreter in a session of its own, with one socket to the daemon, and nothing of the daemon's environment.
+As a fresh interpreter in a session of its own, with one socket to the daemon, and nothing of the daemon's environment. It
+needs a third of a second to load its code, so it is started before anything needs it, and then waits to be told its setup.
 """
 
 from __future__ import annotations
@@ -9,24 +10,58 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import attrs
 import trio
 
 import sandboxd
+from sandboxd.runner import burial, linux
 
 _BOOTSTRAP: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; from sandboxd.runner.spawner import main; main(int(sys.argv[1]), int(sys.argv[2]))"
 )
+living: Final[set[int]] = set()  # pids of the spawners of this process, of which there is one outside of tests
 
 
 class SpawnerUnavailable(Exception):
     """The spawner cannot work on this host, or did not come up."""
 
 
-async def start() -> tuple[trio.Process, trio.socket.SocketType]:
-    """The process, and the daemon's end of the socket; `SpawnerUnavailable`."""
+@attrs.frozen
+class Newborn:
+    """A spawner's process that knows nothing yet, and the daemon's end of its socket.
+
+    `spared`: other children of this process with sessions of their own, which are not the spawner's (`burial`).
+    """
+
+    process: trio.Process
+    sock: trio.socket.SocketType
+    spared: set[int]
+
+
+@asynccontextmanager
+async def newborn() -> AsyncIterator[Newborn]:
+    """The process, for as long as the block runs: killed and reaped at its end; `SpawnerUnavailable`."""
+    linux.become_subreaper()  # when the spawner dies, what it started comes to us
+    spared = await trio.to_thread.run_sync(burial.other_sessions)
+    process, sock = await _start()
+    living.add(process.pid)
+    try:
+        yield Newborn(process, sock, spared)
+    finally:
+        sock.close()
+        with trio.CancelScope(shield=True):
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        living.discard(process.pid)
+
+
+async def _start() -> tuple[trio.Process, trio.socket.SocketType]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         theirs.set_inheritable(True)

@@ -93,7 +93,22 @@ def use_controllers(base: Path) -> frozenset[str]:
 
 
 def make_run(base: Path, task_id: str, files: Mapping[str, str]) -> Path:
-    """A fresh directory for one run, its limits written."""
+    """A fresh directory for one run, its limits written; `OSError`, that says what it is about.
+
+    A base that somebody has removed, which is easy while no run is in it, is made anew.
+    """
+    try:
+        if not base.is_dir():
+            base.mkdir(0o755)
+            if (lock := _lock(base)) is not None:
+                _held.append(lock)
+            use_controllers(base)
+        return _make_run(base, task_id, files)
+    except OSError as error:
+        raise OSError(f"cannot make a cgroup for it: {_text(error)}") from error
+
+
+def _make_run(base: Path, task_id: str, files: Mapping[str, str]) -> Path:
     name = "run-" + _UNSAFE.sub("_", task_id)[:100]
     for attempt in range(100):
         path = base / (name if attempt == 0 else f"{name}.{attempt}")
@@ -105,7 +120,7 @@ def make_run(base: Path, task_id: str, files: Mapping[str, str]) -> Path:
             if file != _SWAP or (path / file).exists():  # a kernel that does not account for swap has no such file
                 (path / file).write_text(text)
         return path
-    raise OSError(f"cannot make a cgroup for {name}: too many have that name")
+    raise OSError("too many have that name")
 
 
 def open_procs(path: Path) -> int:

@@ -12,7 +12,7 @@ import os
 import select
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ import trio
 
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.model import Allowed, Denied
-from sandboxd.runner import birth, burial, linux
+from sandboxd.runner import birth, burial
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.protocol import (
     MAX_FDS,
@@ -45,23 +45,20 @@ _START_S: Final = 10.0
 _CLOSE_S: Final = 5.0  # the spawner gives itself 3 s
 _WAITING_MAX: Final = 256
 _READ_BYTES: Final = 65_536
-_spawners: set[int] = set()  # pids of the living spawners of this process, of which there is one outside of tests
 
 
 @asynccontextmanager
-async def open_spawner(setup: SpawnerSetup) -> AsyncIterator[Spawner]:
-    """A spawner for as long as the block runs; at its end every run is over.
+async def open_spawner(setup: SpawnerSetup, newborn: birth.Newborn | None = None) -> AsyncIterator[Spawner]:
+    """A spawner for as long as the block runs; at its end every run is over. `newborn`: its process, if it was begun before.
 
     Raises `LoadError` when a policy cannot be used, `SpawnerUnavailable` when the host cannot do what is needed. The death of
     the spawner does not end the block: `wait_died` tells.
     """
-    linux.become_subreaper()  # when the spawner dies, what it started comes to us
-    spared = await trio.to_thread.run_sync(burial.other_sessions)
-    process, sock = await birth.start()
-    _spawners.add(process.pid)
     failure: BaseException | None = None
-    try:
-        spawner = await _greet(setup, sock, process, spared)
+    async with AsyncExitStack() as stack:
+        if newborn is None:
+            newborn = await stack.enter_async_context(birth.newborn())
+        spawner = await _greet(setup, newborn)
         async with trio.open_nursery() as nursery:  # this spawner's own: its traffic, and runs that nobody waits for any more
             spawner.attach(nursery)
             try:
@@ -71,13 +68,6 @@ async def open_spawner(setup: SpawnerSetup) -> AsyncIterator[Spawner]:
             with trio.CancelScope(shield=True):
                 await spawner.close()
             nursery.cancel_scope.cancel()
-    finally:
-        sock.close()
-        with trio.CancelScope(shield=True):
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-        _spawners.discard(process.pid)
     if failure is not None:
         raise failure
 
@@ -94,16 +84,8 @@ class _Asked:
 class Spawner:
     """The daemon's side of one spawner process. Made by `open_spawner`; any task may call its methods."""
 
-    def __init__(
-        self,
-        *,
-        process: trio.Process,
-        sock: trio.socket.SocketType,
-        reader: FrameReader,
-        ready: Frame,
-        spared: set[int],
-    ) -> None:
-        self.pid = process.pid
+    def __init__(self, born: birth.Newborn, *, reader: FrameReader, ready: Frame) -> None:
+        self.pid = born.process.pid
         self.no_cgroup: str | None = ready["no_cgroup"]  # why runs have no cgroup of their own, which `/readyz` tells
         self.cgroup = Path(ready["cgroup"]) if ready["cgroup"] else None
         self._adapters = _adapters(ready)
@@ -111,10 +93,10 @@ class Spawner:
         self.levels: Mapping[str, Mapping[str, str]] = ready[
             "levels"
         ]  # by instance and adapter: the level kept, or why none is
-        self._process = process
-        self._sock = sock
+        self._process = born.process
+        self._sock = born.sock
         self._reader = reader
-        self._spared = spared
+        self._spared = born.spared
         self._outgoing, self._to_send = trio.open_memory_channel[bytes](64)
         self._slots = trio.Semaphore(_WAITING_MAX)
         self._asked: dict[int, _Asked] = {}
@@ -255,7 +237,7 @@ class Spawner:
                     await self._process.wait()
                 self._to_send.close()
                 if self._process.returncode != 0:  # 0: it has ended everything itself
-                    spared = self._spared | (_spawners - {self.pid})
+                    spared = self._spared | (birth.living - {self.pid})
                     await trio.to_thread.run_sync(burial.bury, self.cgroup, spared)
                 for fd in self._reader.take_fds():
                     os.close(fd)
@@ -284,7 +266,8 @@ class Spawner:
         if "exited" in frame:
             run = self._processes.pop(frame["exited"], None)
             if run is not None:
-                run.exited(ExitStatus(frame.get("code"), frame.get("signal"), oom=frame.get("oom", False)))
+                named = {name: frame.get(name, False) for name in ("oom", "full")}
+                run.exited(ExitStatus(frame.get("code"), frame.get("signal"), **named))
             return
         result: Any = frame
         if "denied" in frame:
@@ -299,12 +282,14 @@ class Spawner:
 
     def _take_run(self, frame: Frame, fds: tuple[int, ...]) -> Process | SpawnFailed:
         number = frame["run"]
-        if len(fds) < frame["fds"]:  # this process has no descriptors left: the kernel dropped them
+        if len(fds) < frame["fds"] or frame.get("lost"):  # no descriptors left here, or too many on their way: they are gone
             for fd in fds:
                 os.close(fd)
             assert self._nursery is not None
             self._nursery.start_soon(self._call, {"do": "end", "run": number})
-            return SpawnFailed("start-failed", "cannot take the run's descriptors: the daemon has too many files open")
+            return SpawnFailed(
+                "start-failed", "cannot take the run's descriptors: the daemon, or its user, has too many files open"
+            )
         plan = plan_from_json(frame["plan"])
         folder = Path(frame["cgroup"]) if frame["cgroup"] else None
         run = Process(
@@ -348,9 +333,9 @@ class Spawner:
                 return
 
 
-async def _greet(setup: SpawnerSetup, sock: trio.socket.SocketType, process: trio.Process, spared: set[int]) -> Spawner:
+async def _greet(setup: SpawnerSetup, born: birth.Newborn) -> Spawner:
     """Send the setup and read the first word."""
-    reader = FrameReader()
+    reader, sock = FrameReader(), born.sock
     with trio.move_on_after(_START_S):
         try:
             await trio.SocketStream(sock).send_all(encode({"setup": to_json(absolute(setup))}))
@@ -363,7 +348,7 @@ async def _greet(setup: SpawnerSetup, sock: trio.socket.SocketType, process: tri
             raise birth.SpawnerUnavailable(f"cannot start the spawner: {error}") from error
         frame, _ = received
         if "refused" not in frame:
-            return Spawner(process=process, sock=sock, reader=reader, ready=frame, spared=spared)
+            return Spawner(born, reader=reader, ready=frame)
         told = frame["refused"]
         if "source" in told:
             raise LoadError(told["source"], problems_from_json(told["problems"]))

@@ -1,14 +1,14 @@
 """What must be made for one run before it can be confined, and who takes it away afterwards?
 
-At `standard` a temporary folder, at `strict` namespaces. The spawner's one thread owns all of it; the folders are removed bit
-by bit between its other work.
+At `standard` a temporary folder, at `strict` namespaces. The spawner's one thread owns all of it; the folders are measured, and
+in the end removed, bit by bit between its other work.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from sandboxd.runner.isolation import sandbox, seccomp
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.isolation.levels import Host
 from sandboxd.runner.isolation.sandbox import View
+from sandboxd.runner.meter import Meter
 from sandboxd.runner.protocol import SpawnerSetup
 from sandboxd.runner.scratch import Scratch
 from sandboxd.runner.seat import Admitted
@@ -41,13 +42,14 @@ class Confiner:
 
     def __init__(self, setup: SpawnerSetup) -> None:
         self._setup = setup
+        self._meter = Meter()
         is_there = setup.scratch is not None and Path(setup.scratch).is_dir()
         self._scratch = Scratch(setup.scratch) if is_there else None  # what a dead spawner left goes away, whatever the level
 
-    @property
-    def is_tidy(self) -> bool:
-        """Whether no folder waits to be removed."""
-        return self._scratch is None or self._scratch.is_clean
+    def timeout_s(self) -> float | None:
+        """How long nothing is to be done here; None: for ever."""
+        is_tidy = self._scratch is None or self._scratch.is_clean
+        return self._meter.timeout_s() if is_tidy else 0.0
 
     def prepare(self, admitted: Admitted, host: Host, *, cgroup_fd: int | None, marker: str) -> Confined:
         """Everything for one run at its level; `OSError`, `sandbox.Unusable`. To be given back by `release`."""
@@ -62,7 +64,8 @@ class Confiner:
             network=plan.network,
             tmp_bytes=plan.tmp_bytes,
         )
-        calls = _filter_for(os.uname().machine, network=plan.network, alone=plan.isolation == "strict")
+        ours = (os.getpid(), os.getppid())  # the spawner and the daemon, for as long as any run is there
+        calls = _filter_for(os.uname().machine, network=plan.network, alone=plan.isolation == "strict", hidden=ours)
         if plan.isolation == "standard":
             self._scratch = self._scratch or Scratch(self._setup.scratch)
             folder = self._scratch.make()
@@ -72,6 +75,13 @@ class Confiner:
         confinement = Confinement("strict", view, host.landlock_abi, calls, sandbox=made)
         return Confined(confinement, sessions=frozenset({made.pid}))
 
+    def measure(
+        self, confined: Confined, most_bytes: int, *, members: Callable[[], Collection[int]], passed: Callable[[], None]
+    ) -> None:
+        """From now on, see that its temporary folder does not hold more than that; see `Meter.watch`."""
+        if confined.confinement is not None and (folder := confined.confinement.scratch) is not None:
+            self._meter.watch(folder, most_bytes, members=members, passed=passed)
+
     def release(self, confined: Confined) -> None:
         """The run is over: end its namespaces, have its folder removed."""
         if confined.confinement is None:
@@ -79,10 +89,12 @@ class Confiner:
         if confined.confinement.sandbox is not None:
             confined.confinement.sandbox.close()
         if confined.confinement.scratch is not None and self._scratch is not None:
+            self._meter.forget(confined.confinement.scratch)
             self._scratch.remove_soon(confined.confinement.scratch)
 
-    def tidy_some(self) -> None:
-        """A small piece of what waits to be removed."""
+    def do_some(self) -> None:
+        """A small piece of what waits to be measured, and of what waits to be removed."""
+        self._meter.look_some()
         if self._scratch is not None:
             self._scratch.remove_some()
 

@@ -23,6 +23,7 @@ from sandboxd.runner.tree import Tree
 
 END_S: Final = 2.0  # cgroup.kill takes 1 to 10 ms, a sweep 25 to 40 ms; what is left after this hangs in the kernel
 TICK_S: Final = 0.005  # while something is being ended
+_KILLED_S: Final = 0.2  # from the write to the leader's death, at most; it takes 1 to 10 ms
 LOOK_S: Final = 1.0  # how often a run without a cgroup is looked at, so that its orphans are known again
 
 
@@ -31,7 +32,8 @@ class Run:
     """What the spawner knows of one run. Changed by its one thread only.
 
     `asked_by`: requests that wait for its end, which is given up at `end_by`. `latest`: when it is ended without anybody's
-    asking. `wants_sweep`: it takes a look at all of /proc to end it.
+    asking. `is_full`: it passed the size of its temporary folder.
+    `is_moved`: somebody took it out of its cgroup. `wants_sweep`: it takes a look at all of /proc to end it.
     """
 
     number: int
@@ -41,12 +43,19 @@ class Run:
     asked_by: list[int] = attrs.field(factory=list)
     end_by: float = 0.0
     latest: float = float("inf")
+    is_full: bool = False
+    is_moved: bool = False
     wants_sweep: bool = attrs.field(default=attrs.Factory(lambda run: run.cgroup is None, takes_self=True))
+
+    def fill_up(self) -> None:
+        """It has more temporary files than it may have: it is ended at the next turn."""
+        self.is_full = True
+        self.latest = 0.0
 
     @property
     def can_stray(self) -> bool:
         """Whether something of it can be outside of a cgroup of its own: a task at `none` may leave it."""
-        return self.cgroup is None or self.confined.confinement is None
+        return self.cgroup is None or self.confined.confinement is None or self.is_moved
 
 
 class Ending:
@@ -90,7 +99,7 @@ class Ending:
                     each.beside.discard(pid)
                 continue
             run.tree.leader_alive = False
-            self._tell({"exited": run.number, **exits.ending_of(status, run.cgroup)})
+            self._tell({"exited": run.number, **exits.ending_of(status, run.cgroup, is_full=run.is_full)})
 
     def look(self) -> None:
         """Remember who is below whom, for the time when parents are gone."""
@@ -108,6 +117,10 @@ class Ending:
         for run in ending:
             run.latest = max(run.latest, now + LOOK_S)  # one that hangs in the kernel is tried again, and not all the time
             if run.cgroup is not None:
+                # One write kills all that is in it: whose leader lives all the same was moved, by an operator or a manager.
+                run.is_moved = run.is_moved or (
+                    run.tree.leader_alive and run.asked_by != [] and now > run.end_by - END_S + _KILLED_S
+                )
                 if run.can_stray and run.tree.leader_alive and not run.tree.seen:  # what left the cgroup is below it still
                     run.tree.remember()
                 cgroup.kill(run.cgroup)

@@ -26,14 +26,17 @@ def reaped() -> Iterator[tuple[int, int]]:
         yield pid, status
 
 
-def ending_of(status: int, place: Path | None) -> dict[str, Any]:
+def ending_of(status: int, place: Path | None, *, is_full: bool = False) -> dict[str, Any]:
     """What the daemon is told of a leader's end: its code, or its signal and whether that was the kernel's for want of memory.
 
-    `place`: the run's cgroup, whose count tells that KILL from anybody else's.
+    `place`: the run's cgroup, whose count tells that KILL from anybody else's. `is_full`: the KILL is the spawner's, for the
+    size of its temporary folder.
     """
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return {"code": code}
+    if is_full and code == -signal.SIGKILL:
+        return {"signal": _signal_name(-code), "full": True}
     is_oom = code == -signal.SIGKILL and place is not None and cgroup.oom_kills(place) > 0
     return {"signal": _signal_name(-code), "oom": is_oom}
 

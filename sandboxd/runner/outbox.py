@@ -1,7 +1,8 @@
 """What does the spawner have to say, and how much of it is on its way?
 
 Never blocks: a daemon that does not read must not keep the spawner from ending runs. Descriptors are kept open until the first
-byte of their frame is sent, then closed here.
+byte of their frame is sent, then closed here. Where the kernel lets none through for a while, because the user has too many on
+their way (unix(7), ETOOMANYREFS), the frame goes without them and says so: all others wait behind it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from sandboxd.runner.protocol import encode
 
 FULL_BYTES: Final = 4 * 1024 * 1024  # from here on no more requests are read until the daemon has caught up
 _WAIT_S: Final = 0.002
+_PATIENCE_S: Final = 2.0  # with descriptors that the kernel does not take; a daemon that lives reads in far less
 
 
 @attrs.define
 class _Out:
+    frame: Mapping[str, Any]
     rest: memoryview
     fds: tuple[int, ...]
+    refused_at: float | None = None
 
 
 class Outbox:
@@ -50,7 +54,7 @@ class Outbox:
     def put(self, frame: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
         """Queue a frame; the descriptors belong to the outbox from now on."""
         body = encode({**frame, "fds": len(fds)} if fds else frame)
-        self._queue.append(_Out(memoryview(body), tuple(fds)))
+        self._queue.append(_Out(frame, memoryview(body), tuple(fds)))
         self._bytes += len(body)
 
     def flush(self) -> None:
@@ -63,14 +67,31 @@ class Outbox:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno == errno.ETOOMANYREFS:  # too many descriptors on their way to the daemon: unix(7)
+                if error.errno != errno.ETOOMANYREFS:
+                    raise
+                if not self._is_given_up(out):
                     time.sleep(_WAIT_S)  # the socket counts as writable, so the loop would spin
                     return
-                raise
-            for fd in out.fds:
-                os.close(fd)
-            out.fds = ()
+                continue
+            self._close(out)
             self._bytes -= sent
             out.rest = out.rest[sent:]
             if not out.rest:
                 self._queue.popleft()
+
+    def _is_given_up(self, out: _Out) -> bool:
+        """Whether its descriptors have been refused for so long that it goes without them from now on."""
+        now = time.monotonic()
+        out.refused_at = out.refused_at or now
+        if now - out.refused_at < _PATIENCE_S:
+            return False
+        self._close(out)
+        self._bytes -= len(out.rest)
+        out.rest = memoryview(encode({**out.frame, "fds": 0, "lost": True}))
+        self._bytes += len(out.rest)
+        return True
+
+    def _close(self, out: _Out) -> None:
+        for fd in out.fds:
+            os.close(fd)
+        out.fds = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,13 +30,15 @@ _log = logs.logger(__name__)
 class ExitStatus:
     """How the leader ended: by a code, by a signal (its name), or unknown because the spawner died and the run with it.
 
-    `oom`: the signal was the kernel's, which ended the run because there was not enough memory for it.
+    `oom`: the signal was the kernel's, which ended the run because there was not enough memory for it. `full`: it was the
+    spawner's, for the run had more temporary files than its policy allows.
     """
 
     code: int | None = None
     signal: str | None = None
     spawner_died: bool = False
     oom: bool = False
+    full: bool = False
 
 
 class Control(Protocol):
@@ -85,6 +87,7 @@ class Process:
         self._pidfd = fds[0]
         self._control = control
         self._run = run
+        self.on_exit: Callable[[], None] = lambda: None  # called once the leader's end is known; returns at once
         self._status: ExitStatus | None = None
         self._ended = trio.Event()
         self._left: tuple[int, ...] | None = None
@@ -99,6 +102,11 @@ class Process:
     def is_tree_gone(self) -> bool:
         """Whether `stop` or `end_tree` has found that nothing of the run is left."""
         return self._left == ()
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._status is not None
 
     def is_alive(self) -> bool:
         """Whether the leader has not exited, right now: no checkpoint, no waiting."""
@@ -167,3 +175,4 @@ class Process:
         if self._status is None:
             self._status = status
             self._ended.set()
+            self.on_exit()

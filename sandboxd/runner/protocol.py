@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -190,7 +191,8 @@ def _refuse_other_fields(frame: Any, kind: type[attrs.AttrsInstance]) -> None:
 
 
 def plan_from_json(frame: Mapping[str, Any]) -> LaunchPlan:
-    """The inverse of `to_json`."""
+    """The inverse of `to_json`. What stands in the plans of many runs, which is most of it, is in memory once."""
+    frame = _shared(frame)
     prompts = frame["prompts"]
     made = {
         "paths": tuple(CheckedPath(**{**path, "pins": tuple(path["pins"])}) for path in frame["paths"]),
@@ -199,6 +201,18 @@ def plan_from_json(frame: Mapping[str, Any]) -> LaunchPlan:
     }
     lists = {name: tuple(value) for name, value in frame.items() if isinstance(value, list | tuple) and name != "paths"}
     return LaunchPlan(**{**frame, **lists, **made})
+
+
+def _shared(value: Any) -> Any:
+    match value:
+        case str():
+            return sys.intern(value)
+        case list():
+            return [_shared(each) for each in value]
+        case dict():
+            return {sys.intern(name): _shared(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def problems_to_json(problems: Sequence[Problem]) -> list[Any]:

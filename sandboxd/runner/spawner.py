@@ -63,6 +63,7 @@ class _Refused(Exception):
 def main(socket_fd: int, daemon_pid: int) -> None:
     """Serve the daemon at the other end of the socket until it is gone."""
     linux.keep_standard_descriptors()
+    limits.take_all_files()
     handover.reserve()
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
@@ -174,7 +175,7 @@ class _Spawner:
             if frame is None or time.monotonic() >= self._end_at:  # of many requests to end a run, all are heard first
                 self._ending.end_some()
                 self._end_at = time.monotonic() + TICK_S
-            self._confiner.tidy_some()
+            self._confiner.do_some()
             is_daemon_alive = is_daemon_alive and self._daemon not in events and self._flush()
 
     def end_everything(self) -> None:
@@ -206,10 +207,8 @@ class _Spawner:
     def _timeout_ms(self) -> int | None:
         if not self._outbox.is_empty or self._ending.is_asked:
             return int(TICK_S * 1000)
-        if not self._confiner.is_tidy:
-            return 0
-        wait_s = self._ending.timeout_s()
-        return None if wait_s is None else math.ceil(wait_s * 1000)
+        waits = [wait_s for wait_s in (self._ending.timeout_s(), self._confiner.timeout_s()) if wait_s is not None]
+        return math.ceil(min(waits) * 1000) if waits else None
 
     def _answer(self, frame: Frame) -> None:
         try:
@@ -311,12 +310,19 @@ class _Spawner:
             if path is not None:
                 cgroup.remove(path)
             return started
+        limits.prefer_to_daemon(started.pid)
         run = Run(self._next_number, Tree.of(task_id, started.pid), path, confined)
         run.latest = time.monotonic() + plan.limits.timeout_s + self._seat.setup.late_s
         run.tree.sessions |= confined.sessions
         run.tree.beside |= confined.sessions
         self._next_number += 1
         self._runs[run.number] = run
+        self._confiner.measure(
+            confined,
+            plan.tmp_bytes,
+            members=lambda: [proc.pid for proc in self._ending.members(run)],
+            passed=run.fill_up,
+        )
         return run, started
 
 

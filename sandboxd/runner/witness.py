@@ -120,7 +120,7 @@ class Witness:
         except (OSError, termios.error):
             return Evidence()
         canonical, echo = bool(mode & termios.ICANON), bool(mode & termios.ECHO)
-        if self._terminal is None or self._why_not:
+        if self._terminal is None or self._why_not or not _can_open(self._fd):
             return Evidence(canonical, echo)
         blind = canonical and not echo
         search = _Search(self._terminal, self._leader, _group_of(self._fd), self._strays, blind=blind)
@@ -293,6 +293,15 @@ class _Search:
             told = f"{_name(reader.pid)}: {reader.wait.call}"
             return search.behind(reader) or Evidence(canonical, echo, True, is_exact=is_exact, reader=told)
         return None
+
+
+def _can_open(fd: int) -> bool:
+    """Whether this process has a descriptor left: without one nobody can be looked at, which must not look like nobody."""
+    try:
+        os.close(os.dup(fd))
+    except OSError:
+        return False
+    return True
 
 
 def _terminal_of(master_fd: int) -> _Terminal | None:

@@ -104,7 +104,7 @@ def _service(config: Config, sockets: Sequence[str], writable: Sequence[Path]) -
     source = (config.source or DEFAULT_PATH).absolute()
     at = "" if source == DEFAULT_PATH else f" --config {quoted(source)}"
     yield from ("", "[Service]", "ExecStart=", f"ExecStart={quoted(command())} serve{at}")
-    yield from ("ExecReload=", f"ExecReload={quoted(command())} check all{at}", "ExecReload=/bin/kill -HUP $MAINPID")
+    yield from ("ExecReload=", f"ExecReload={quoted(command())} check reload{at}", "ExecReload=/bin/kill -HUP $MAINPID")
     if config.state_dir != STATE / "sandboxd":
         yield from ("StateDirectory=", f"StateDirectory={escaped(config.state_dir.relative_to(STATE))}")
     yield from (f"ReadWritePaths={quoted(path)}" for path in writable)

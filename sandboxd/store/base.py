@@ -1,9 +1,9 @@
 """What does a store promise?
 
 Every store joins the contract suite `tests/store/test_store_contract*.py`. Promises: a call that returned is on disk (SQLite:
-WAL, `synchronous=FULL`); the events of one `append` and the task's new row become visible together or not at all; sequence
-numbers of a task are 1, 2, 3 … without a gap; a prompt id on record is never used again. One writer a task: `append` names
-the sequence number it builds on, and `Conflict` says that somebody else wrote.
+WAL, `synchronous=FULL`, files of output flushed before); the events of one `append` and the task's new row become visible
+together or not at all; sequence numbers of a task are 1, 2, 3 … without a gap; a prompt id on record is never used again. One
+writer a task: `append` names the sequence number it builds on, and `Conflict` says that somebody else wrote.
 """
 
 from __future__ import annotations
@@ -188,7 +188,11 @@ class DeadPush:
 
 @attrs.frozen
 class TaskQuery:
-    """Which tasks a list shows: newest status first, ties by id. `after`: the last row of the page before."""
+    """Which tasks a list shows: newest status first, ties by id.
+
+    `after`: the last row of the page before. `history_length`: so many of the latest messages a task are read (None: all): a
+    long conversation is most of what a page takes.
+    """
 
     instance: str
     context_id: str | None = None
@@ -197,7 +201,15 @@ class TaskQuery:
     since: datetime | None = None
     limit: int = 50
     after: tuple[datetime, str] | None = None
-    with_history: bool = True  # else the views only count it, as `earlier`
+    history_length: int | None = None  # how much of each history is read, the latest; what came before is `earlier`
+
+
+@attrs.frozen
+class Standing:
+    """What stands now: live tasks by state, and open prompts."""
+
+    tasks: Mapping[TaskState, int]
+    prompts: int
 
 
 @attrs.frozen
@@ -207,14 +219,6 @@ class TaskRows:
     views: tuple[TaskView, ...]
     total: int
     has_more: bool
-
-
-@attrs.frozen
-class Standing:
-    """What has not ended: how many tasks are in each state, and how many prompts are open."""
-
-    states: Mapping[TaskState, int]
-    open_prompts: int
 
 
 class Store(Protocol):
@@ -243,7 +247,7 @@ class Store(Protocol):
         """Up to `limit` events after `after`, in order, `Wrote` with its bytes; fewer where those are many, none at the end."""
 
     async def read(self, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
-        """The artifact's kept bytes `[start, stop)`; shorter where fewer are kept."""
+        """The artifact's kept bytes `[start, stop)`; shorter where fewer are kept; damaged: `StoreUnavailable`."""
 
     async def tasks(self, query: TaskQuery) -> TaskRows:
         """One page of tasks of one instance."""
@@ -254,11 +258,11 @@ class Store(Protocol):
     async def history(self, task_id: str, count: int) -> Sequence[Message]:
         """The first `count` messages of the task's history; fewer where there are fewer, none for an unknown task."""
 
-    async def standing(self) -> Standing:
-        """How much has not ended, counted without reading it."""
-
     async def unfinished(self) -> Sequence[TaskView]:
         """Every task that is not in a terminal state: what recovery has to resolve at start."""
+
+    async def standing(self) -> Standing:
+        """How many tasks live, and how many prompts are open: counted, whatever the tasks hold."""
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """Delete up to `limit` tasks that ended before then, with their events and bytes; how many went."""

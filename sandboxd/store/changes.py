@@ -17,11 +17,16 @@ from sandboxd.a2a.model import Message
 from sandboxd.store import pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
 from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_view
+from sandboxd.store.files import FROM_BYTES, Files
 from sandboxd.store.times import key, to_us
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, last_change
 
 ROW_BYTES: Final = 64 * 1024
+_GROW_FILE: Final = (
+    "INSERT INTO files (task, artifact, size) VALUES (?, ?, ?)"
+    " ON CONFLICT (task, artifact) DO UPDATE SET size = excluded.size RETURNING number"
+)
 
 
 @attrs.frozen
@@ -91,7 +96,7 @@ def is_last(event: Event) -> bool:
     return isinstance(event, Finished | Rejected)
 
 
-def create(connection: sqlite3.Connection, change: Change) -> None:
+def create(connection: sqlite3.Connection, change: Change, files: Files) -> None:
     """Put the new task on record."""
     try:
         cursor = connection.execute(
@@ -106,10 +111,10 @@ def create(connection: sqlite3.Connection, change: Change) -> None:
         raise Conflict(f"cannot create task `{change.task_id}`: {error}") from error
     assert cursor.lastrowid is not None
     connection.execute("INSERT INTO views (task, body) VALUES (?, ?)", (cursor.lastrowid, change.view))
-    _record(connection, cursor.lastrowid, change)
+    _record(connection, cursor.lastrowid, change, files)
 
 
-def append(connection: sqlite3.Connection, change: Change) -> None:
+def append(connection: sqlite3.Connection, change: Change, files: Files) -> None:
     """Put the events on record, if the task stands where the change says."""
     row = connection.execute("SELECT number, seq, is_terminal FROM tasks WHERE id = ?", (change.task_id,)).fetchone()
     if row is None:
@@ -119,7 +124,7 @@ def append(connection: sqlite3.Connection, change: Change) -> None:
         raise Conflict(f"cannot append to task `{change.task_id}`: it has ended")
     if seq != change.after:
         raise Conflict(f"cannot append to task `{change.task_id}` after event {change.after}: it stands at {seq}")
-    _record(connection, number, change)
+    _record(connection, number, change, files)
     seq += len(change.entries)
     if change.view is None:
         connection.execute("UPDATE tasks SET seq = ?, artifacts = ? WHERE number = ?", (seq, change.artifacts, number))
@@ -131,7 +136,7 @@ def append(connection: sqlite3.Connection, change: Change) -> None:
         connection.execute("UPDATE views SET body = ? WHERE task = ?", (change.view, number))
 
 
-def _record(connection: sqlite3.Connection, number: int, change: Change) -> None:
+def _record(connection: sqlite3.Connection, number: int, change: Change, files: Files) -> None:
     connection.executemany(
         "INSERT INTO events (task, seq, kind, body) VALUES (?, ?, ?, ?)",
         [(number, seq, kind, body) for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)],
@@ -144,7 +149,7 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
             pushes.put(connection, attrs.evolve(entry.push, cursor=0 if is_new else seq), None)
         match entry.event:
             case Wrote() as wrote:
-                _keep_output(connection, number, wrote, entry.chunk)
+                _keep_output(connection, number, wrote, entry.chunk, files)
             case Submitted(message=message):
                 # The sender is told of all that is put on record at once: an echo is over by then.
                 told_at = change.after + len(change.entries)
@@ -162,14 +167,18 @@ def _record(connection: sqlite3.Connection, number: int, change: Change) -> None
                 pass
 
 
-def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chunk: bytes) -> None:
-    connection.executemany(
-        "INSERT INTO output (task, artifact, offset, data) VALUES (?, ?, ?, ?)",
-        [
-            (number, wrote.artifact_id, wrote.offset + start, chunk[start : start + ROW_BYTES])
-            for start in range(0, len(chunk), ROW_BYTES)
-        ],
-    )
+def _keep_output(connection: sqlite3.Connection, number: int, wrote: Wrote, chunk: bytes, files: Files) -> None:
+    file, end = None, wrote.offset + len(chunk)
+    if len(chunk) >= FROM_BYTES:
+        (file,) = connection.execute(_GROW_FILE, (number, wrote.artifact_id, end)).fetchone()
+    rows: list[tuple[int, str, int, bytes, int | None, int | None]] = []
+    for start in range(0, len(chunk), ROW_BYTES):
+        piece, offset = chunk[start : start + ROW_BYTES], wrote.offset + start
+        if file is None:
+            rows.append((number, wrote.artifact_id, offset, piece, None, None))
+        else:
+            rows.append((number, wrote.artifact_id, offset, b"", len(piece), files.write(file, offset, piece)))
+    connection.executemany("INSERT INTO output (task, artifact, offset, data, size, checksum) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 def _keep_history(connection: sqlite3.Connection, number: int, change: Change) -> None:

@@ -6,6 +6,7 @@ Functions of a reading connection; each call of the store runs one of them insid
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -15,9 +16,10 @@ import attrs
 from sandboxd.a2a.model import Message, TaskState
 from sandboxd.store.base import PromptRecord, Standing, StoredEvent, TaskQuery, TaskRows
 from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_message, decode_view
+from sandboxd.store.files import Files
 from sandboxd.store.times import from_us, key, to_us
 from sandboxd.tasks.events import Event, Wrote
-from sandboxd.tasks.view import TaskView, fold, without_history
+from sandboxd.tasks.view import TaskView, fold
 
 EVENTS_BYTES: Final = 256 * 1024  # one answer of `events` stops after this much output: each slow subscriber holds one
 _BEYOND: Final = 2**63 - 1  # SQLite's largest integer; a client may name a larger one
@@ -34,6 +36,8 @@ SELECT seq, kind, body FROM events WHERE task = ? AND seq <= ? AND (
 """
 _ViewRow = tuple[int, str, int, str, str]
 _VIEWS: Final = "SELECT number, id, seq, artifacts, body FROM tasks JOIN views ON task = number"
+_LATEST: Final = "SELECT number, body FROM history WHERE task = ? ORDER BY number DESC LIMIT ?"
+_LENGTH: Final = "SELECT max(number) + 1 FROM history WHERE task = ?"
 _COUNT: Final = "SELECT count(*) FROM tasks WHERE "
 _TOTAL: Final = "SELECT coalesce(sum(tasks), 0) FROM totals WHERE "
 _ENDED_WITH_EVENTS: Final = (
@@ -76,7 +80,7 @@ def view_at(connection: sqlite3.Connection, task_id: str, seq: int) -> TaskView 
     return attrs.evolve(folded, seq=seq)
 
 
-def events(connection: sqlite3.Connection, task_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
+def events(connection: sqlite3.Connection, files: Files, task_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
     """Events after `after` with their output; none: there are no more. Stops early at `EVENTS_BYTES`."""
     number = _number(connection, task_id)
     if number is None:
@@ -86,7 +90,7 @@ def events(connection: sqlite3.Connection, task_id: str, after: int, limit: int)
     for seq, event in _events(connection, number, task_id, after=after, limit=limit):
         chunk = b""
         if isinstance(event, Wrote) and event.size:
-            chunk = _output(connection, number, event.artifact_id, event.offset, event.offset + event.size)
+            chunk = _output(connection, files, number, event.artifact_id, range(event.offset, event.offset + event.size))
         found.append(StoredEvent(seq, event, chunk))
         size_bytes += len(chunk)
         if size_bytes >= EVENTS_BYTES:
@@ -94,10 +98,10 @@ def events(connection: sqlite3.Connection, task_id: str, after: int, limit: int)
     return tuple(found)
 
 
-def read(connection: sqlite3.Connection, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
-    """The artifact's kept bytes `[start, stop)`."""
+def read(connection: sqlite3.Connection, files: Files, task_id: str, artifact_id: str, span: range) -> bytes:
+    """The artifact's kept bytes `[span.start, span.stop)`."""
     number = _number(connection, task_id)
-    return b"" if number is None else _output(connection, number, artifact_id, start, stop)
+    return b"" if number is None else _output(connection, files, number, artifact_id, span)
 
 
 def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
@@ -123,7 +127,7 @@ def tasks(connection: sqlite3.Connection, query: TaskQuery) -> TaskRows:
         f"{_VIEWS} WHERE {where} ORDER BY status_at_ms DESC, id DESC LIMIT ?",
         (*filters, query.limit + 1),
     ).fetchall()
-    views = tuple(_view(connection, row, with_history=query.with_history) for row in rows[: query.limit])
+    views = tuple(_view(connection, row, history_length=query.history_length) for row in rows[: query.limit])
     return TaskRows(views, total, len(rows) > query.limit)
 
 
@@ -142,30 +146,31 @@ def prompt(connection: sqlite3.Connection, prompt_id: str) -> PromptRecord | Non
 
 
 def size_bytes(connection: sqlite3.Connection) -> int:
-    """The pages in use."""
+    """The pages in use, and the files of output."""
     pages, unused, page_bytes = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
-    return int((pages - unused) * page_bytes)
+    (in_files,) = connection.execute("SELECT coalesce(sum(size), 0) FROM files").fetchone()
+    return int((pages - unused) * page_bytes + in_files)
 
 
 def history(connection: sqlite3.Connection, task_id: str, count: int) -> tuple[Message, ...]:
     """The first messages of a task's history."""
     row = connection.execute(f"{_VIEWS} WHERE id = ?", (key(task_id),)).fetchone()
-    return _history(connection, row, count) if row else ()
-
-
-def standing(connection: sqlite3.Connection) -> Standing:
-    """What has not ended, counted."""
-    states = connection.execute("SELECT state, count(*) FROM tasks WHERE is_terminal = 0 GROUP BY state").fetchall()
-    (open_prompts,) = connection.execute("SELECT count(*) FROM prompts WHERE state = 'open'").fetchone()
-    return Standing({TaskState(state): count for state, count in states}, open_prompts)
+    return _beginning(connection, row, count) if row else ()
 
 
 def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
     """Every task that is not in a terminal state."""
     rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0 ORDER BY number").fetchall()
     return tuple(_view(connection, row) for row in rows)
+
+
+def standing(connection: sqlite3.Connection) -> Standing:
+    """How many tasks live, by state, and how many prompts are open."""
+    states = connection.execute("SELECT state, count(*) FROM tasks WHERE is_terminal = 0 GROUP BY state").fetchall()
+    (prompts,) = connection.execute("SELECT count(*) FROM prompts WHERE state = 'open'").fetchone()
+    return Standing({TaskState(state): count for state, count in states}, prompts)
 
 
 def ended_before(connection: sqlite3.Connection, moment: datetime, limit: int) -> tuple[str, ...]:
@@ -195,28 +200,29 @@ def _number(connection: sqlite3.Connection, task_id: str) -> int | None:
     return row[0] if row else None
 
 
-def _view(connection: sqlite3.Connection, row: _ViewRow, *, with_history: bool = True) -> TaskView:
+def _view(connection: sqlite3.Connection, row: _ViewRow, *, history_length: int | None = None) -> TaskView:
     number, task_id, seq, artifacts, text = row
+    most = _BEYOND if history_length is None else history_length
+    said = connection.execute(_LATEST, (number, most)).fetchall()
+    (first,) = said[-1][:1] if said else connection.execute(_LENGTH, (number,)).fetchone()
     try:
         view = attrs.evolve(decode_view(text), seq=seq, artifacts=decode_artifacts(artifacts))
+        if first is None:  # a view from before there was a table of messages has them itself
+            return view
+        return attrs.evolve(view, history=tuple(decode_message(body) for _, body in reversed(said)), earlier=first)
     except Undecodable as error:
         raise Undecodable(f"task `{task_id}`: {error}") from error
-    if with_history:
-        return attrs.evolve(view, history=_history(connection, row))
-    (last,) = connection.execute("SELECT max(number) FROM history WHERE task = ?", (number,)).fetchone()
-    return without_history(view) if last is None else attrs.evolve(view, earlier=last + 1)
 
 
-def _history(connection: sqlite3.Connection, row: _ViewRow, count: int = -1) -> tuple[Message, ...]:
+def _beginning(connection: sqlite3.Connection, row: _ViewRow, count: int) -> tuple[Message, ...]:
     number, task_id, _, _, text = row
     said = connection.execute("SELECT body FROM history WHERE task = ? ORDER BY number LIMIT ?", (number, count)).fetchall()
     try:
         if said:
             return tuple(decode_message(body) for (body,) in said)
-        kept = decode_view(text).history  # of a view from before there was a table of messages
+        return decode_view(text).history[:count]
     except Undecodable as error:
         raise Undecodable(f"task `{task_id}`: {error}") from error
-    return kept if count < 0 else kept[:count]
 
 
 def _events(
@@ -237,14 +243,34 @@ def _decoded(rows: Iterable[tuple[int, str, str]], task_id: str) -> Iterator[tup
             raise Undecodable(f"event {seq} of task `{task_id}`: {error}") from error
 
 
-def _output(connection: sqlite3.Connection, number: int, artifact_id: str, start: int, stop: int) -> bytes:
+def lost_output(connection: sqlite3.Connection, files: Files, limit_s: float) -> tuple[tuple[str, str], ...]:
+    """Tasks whose files are not there as long as they were, each with why; as many as can be looked at in that time."""
+    stop_at, lost = time.monotonic() + limit_s, []
+    for task_id, number, size in connection.execute(
+        "SELECT id, files.number, size FROM files JOIN tasks ON tasks.number = task ORDER BY files.number DESC"
+    ):
+        there = files.size_bytes(number)
+        if there is None or there < size:
+            lost.append((task_id, f"`{files.name(number)}` has {there or 0} bytes of {size}"))
+        if time.monotonic() > stop_at:
+            break
+    return tuple(lost)
+
+
+def _output(connection: sqlite3.Connection, files: Files, number: int, artifact_id: str, span: range) -> bytes:
+    start, stop = span.start, span.stop
     # From the row that holds `start` on: rows are without gaps, and there can be thousands of short ones.
     rows = connection.execute(
-        "SELECT offset, data FROM output WHERE task = ? AND artifact = ? AND offset < ? AND offset >= coalesce("
+        "SELECT offset, data, output.size, checksum, files.number FROM output LEFT JOIN files USING (task, artifact)"
+        " WHERE task = ? AND artifact = ? AND offset < ? AND offset >= coalesce("
         "(SELECT max(offset) FROM output WHERE task = ? AND artifact = ? AND offset <= ?), 0) ORDER BY offset",
         (number, key(artifact_id), min(stop, _BEYOND), number, key(artifact_id), min(start, _BEYOND)),
     )
-    return b"".join(data[max(0, start - offset) : max(0, stop - offset)] for offset, data in rows)
+    found: list[bytes] = []
+    for offset, data, size, checksum, file in rows:
+        piece = data if size is None else files.read(file, offset, size, checksum)
+        found.append(piece[max(0, start - offset) : max(0, stop - offset)])
+    return b"".join(found)
 
 
 def _ms(moment: datetime) -> int:

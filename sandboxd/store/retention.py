@@ -7,7 +7,7 @@ is refused, and an artifact whose bytes were dropped has them all in its cut.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -46,6 +46,29 @@ def without_output(number: int) -> Callable[[sqlite3.Connection], None]:
         connection.execute("UPDATE tasks SET artifacts = ? WHERE number = ?", (encode_artifacts(emptied), number))
         connection.execute("DELETE FROM events WHERE task = ?", (number,))
         connection.execute("DELETE FROM output WHERE task = ?", (number,))
+        connection.execute("UPDATE files SET task = NULL WHERE task = ?", (number,))
+
+    return delete
+
+
+def unused_files(connection: sqlite3.Connection, there: Iterable[int]) -> tuple[int, ...]:
+    """Numbers of the files that no task has any more, and of those in the folder that the store does not know.
+
+    One whose number was not given out yet may be on its way to the record.
+    """
+    dropped = connection.execute("SELECT number FROM files WHERE task IS NULL").fetchall()
+    known = {number for (number,) in connection.execute("SELECT number FROM files")}
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'files'").fetchone()
+    given_out = row[0] if row else 0
+    lost = [number for number in there if number <= given_out and number not in known]
+    return (*(number for (number,) in dropped), *lost)
+
+
+def without_files(numbers: Sequence[int]) -> Callable[[sqlite3.Connection], None]:
+    """The work that forgets files which have been removed."""
+
+    def delete(connection: sqlite3.Connection) -> None:
+        connection.executemany("DELETE FROM files WHERE number = ? AND task IS NULL", [(number,) for number in numbers])
 
     return delete
 

@@ -291,6 +291,32 @@ BEGIN
 END;
 """
 
-_MIGRATIONS: Final = (_FIRST, _SENDS, _AUDIT, _PUSHES, _NO_MESSAGES, _AUDIT_PUSHES, _HISTORY, _REISSUES, _TOTALS, _AUDIT_CHAIN)
+# Large pieces of output stand in files (`files`): their `data` is empty, and `size` and `checksum` are set, which are NULL of
+# every other one. A file without a task is to be removed; its number is its name, and never used twice.
+_FILES: Final = """
+CREATE TABLE files (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    task INTEGER REFERENCES tasks ON DELETE SET NULL,
+    artifact TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    UNIQUE (task, artifact)
+) STRICT;
+ALTER TABLE output ADD COLUMN size INTEGER;
+ALTER TABLE output ADD COLUMN checksum INTEGER;
+"""
+
+_MIGRATIONS: Final = (
+    _FIRST,
+    _SENDS,
+    _AUDIT,
+    _PUSHES,
+    _NO_MESSAGES,
+    _AUDIT_PUSHES,
+    _HISTORY,
+    _REISSUES,
+    _TOTALS,
+    _AUDIT_CHAIN,
+    _FILES,
+)
 
 SCHEMA: Final = Schema(application_id=0x53424F58, migrations=_MIGRATIONS)  # "SBOX"

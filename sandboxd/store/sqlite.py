@@ -1,4 +1,4 @@
-"""How does one SQLite file keep what a store promises?
+"""How do one SQLite file, and the files of output beside it, keep what a store promises?
 
 Writes go through the one writer of `db` and share its commits, reads through its readers; the statements are in `changes` and
 `queries`.
@@ -13,11 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+import trio
+
 from sandboxd import logs
 from sandboxd.a2a.model import Message
 from sandboxd.chain import Kept
 from sandboxd.db.connection import DatabaseUnavailable
-from sandboxd.db.database import Database, Found, open_database
+from sandboxd.db.database import CHECK_LIMIT_S, Database, Found, open_database
 from sandboxd.store import audit, changes, pushes, queries, retention, sends
 from sandboxd.store.base import (
     AuditEntry,
@@ -36,6 +38,7 @@ from sandboxd.store.base import (
     Told,
 )
 from sandboxd.store.codec import Undecodable
+from sandboxd.store.files import Files, OutputDamaged
 from sandboxd.store.schema import SCHEMA
 from sandboxd.tasks.view import TaskView
 
@@ -47,18 +50,19 @@ _log = logs.logger(__name__)
 class SqliteStore:
     """`Store` in one file, opened by `open_store`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, files: Files) -> None:
         self._database = database
+        self._files = files
 
     async def create(self, principal: str, entries: Sequence[Entry], view: TaskView) -> None:
         """As `Store.create`."""
         change = changes.prepare(entries, view, after=0, principal=principal)
-        await self._write(lambda connection: changes.create(connection, change), change.size_bytes)
+        await self._write(lambda connection: changes.create(connection, change, self._files), change.size_bytes)
 
     async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
         """As `Store.append`. A caller that is cancelled abandons only the waiting: the write goes on."""
         change = changes.prepare(entries, view, after=after)
-        await self._write(lambda connection: changes.append(connection, change), change.size_bytes)
+        await self._write(lambda connection: changes.append(connection, change, self._files), change.size_bytes)
 
     async def view(self, task_id: str) -> TaskView | None:
         """As `Store.view`."""
@@ -74,11 +78,13 @@ class SqliteStore:
 
     async def events(self, task_id: str, *, after: int, limit: int = 1000) -> Sequence[StoredEvent]:
         """As `Store.events`."""
-        return await self._read(lambda connection: queries.events(connection, task_id, after, limit))
+        return await self._read(lambda connection: queries.events(connection, self._files, task_id, after, limit))
 
     async def read(self, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
         """As `Store.read`."""
-        return await self._read(lambda connection: queries.read(connection, task_id, artifact_id, start, stop))
+        return await self._read(
+            lambda connection: queries.read(connection, self._files, task_id, artifact_id, range(start, stop))
+        )
 
     async def tasks(self, query: TaskQuery) -> TaskRows:
         """As `Store.tasks`."""
@@ -92,19 +98,20 @@ class SqliteStore:
         """As `Store.history`."""
         return await self._read(lambda connection: queries.history(connection, task_id, count))
 
-    async def standing(self) -> Standing:
-        """As `Store.standing`."""
-        return await self._read(queries.standing)
-
     async def unfinished(self) -> Sequence[TaskView]:
         """As `Store.unfinished`."""
         return await self._read(queries.unfinished)
+
+    async def standing(self) -> Standing:
+        """As `Store.standing`."""
+        return await self._read(queries.standing)
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:
         """As `Store.prune`: one piece of work a task, so that nobody waits long behind it."""
         gone = 0
         for task_id in await self._read(lambda connection: queries.ended_before(connection, ended_before, limit)):
             gone += await self._write(retention.deletion(task_id))
+        await self._remove_files()
         return gone
 
     async def prune_events(self, *, ended_before: datetime, limit: int = 500) -> int:
@@ -119,6 +126,7 @@ class SqliteStore:
         numbers = await self._read(lambda connection: queries.ended_with_output(connection, ended_before, limit))
         for number in numbers:
             await self._write(retention.without_output(number))
+        await self._remove_files()
         return len(numbers)
 
     async def compact(self, *, max_bytes: int) -> int:
@@ -215,6 +223,11 @@ class SqliteStore:
         if await self._read(_checks) < written:
             raise StoreUnavailable("cannot read the store: what was written is not there")
 
+    async def look_at_files(self) -> None:
+        """Say which tasks' files of output are gone or shorter than they were; their tasks stand, and a read says it again."""
+        for task_id, why in await self._read(lambda connection: queries.lost_output(connection, self._files, CHECK_LIMIT_S)):
+            _log.error("Cannot read all of a task's output", task=task_id, error=why)
+
     async def close(self) -> None:
         """As `Store.close`."""
         try:
@@ -228,23 +241,42 @@ class SqliteStore:
         except DatabaseUnavailable as error:
             raise StoreUnavailable(f"cannot write the store: {error}") from error
 
+    async def _remove_files(self) -> None:
+        """Remove what no task has any more: after the commit that says so, and before the one that forgets it."""
+        there = await trio.to_thread.run_sync(lambda: tuple(self._files.numbers()))
+        numbers = await self._read(lambda connection: retention.unused_files(connection, there))
+        try:
+            for number in numbers:
+                await trio.to_thread.run_sync(self._files.remove, number)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot remove output: {error.strerror}: `{error.filename}`") from error
+        if numbers:
+            await self._write(retention.without_files(numbers))
+
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            return await self._database.read(work)
+            try:
+                return await self._database.read(work)
+            except OutputDamaged:  # or it was removed since the moment that this read saw: then the next sees that
+                return await self._database.read(work)
         except (DatabaseUnavailable, Undecodable) as error:
+            if isinstance(error, OutputDamaged):
+                _log.error("Cannot read a task's output", error=str(error))
             raise StoreUnavailable(f"cannot read the store: {error}") from error
 
 
 @asynccontextmanager
 async def open_store(path: Path) -> AsyncIterator[SqliteStore]:
     """Open or make the store at `path`, and close it in the end; `StoreUnavailable` says why it cannot be opened."""
+    files = Files(path)
     try:
-        database = await open_database(path, SCHEMA)
+        database = await open_database(path, SCHEMA, files)
     except DatabaseUnavailable as error:
         raise StoreUnavailable(f"cannot open the store `{path}`: {error}") from error
     _tell(database.found)
-    store = SqliteStore(database)
+    store = SqliteStore(database, files)
     try:
+        await store.look_at_files()
         yield store
     finally:
         await store.close()

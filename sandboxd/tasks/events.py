@@ -29,6 +29,7 @@ Reason = Literal[
     "prompt-expired",  # nobody answered in time, and the policy says that this fails the task
     "spawn-failed",  # the program could not be started
     "secret-asked",  # it asked for a secret, and the policy says that this fails the task
+    "tmp-limit",  # it had more temporary files than its policy allows
     "event-limit",  # more happened than the log of one task holds
     "prompt-limit",  # it asked more questions than the policy allows
     "no-valid-answer",  # more answers to one prompt did not fit than the policy allows

@@ -106,6 +106,11 @@ def _changed(view: TaskView, state: TaskState, event: Event) -> dict[str, Any]:
             assert_never(event)
 
 
+def holds(view: TaskView, history_length: int | None) -> bool:
+    """Whether so much of the latest history is in the view itself (None: all)."""
+    return not view.earlier or (history_length is not None and history_length <= len(view.history))
+
+
 def without_history(view: TaskView, *, written: TaskView | None = None) -> TaskView:
     """The view without the messages that it had by `written`, an earlier state of it that is on record (None: all)."""
     by_then = view if written is None else written
@@ -124,10 +129,10 @@ def status_update(view: TaskView) -> StatusUpdate:
 def task_of(view: TaskView, *, history_length: int | None = None) -> Task:
     """The task without its artifacts (`artifacts=None`), with at most `history_length` messages (None: all, 0: absent).
 
-    The view must have its whole history, unless none is to be shown.
+    The view must hold as much of its history as is to be shown.
     """
     assert view.status is not None
-    assert not view.earlier or history_length == 0
+    assert holds(view, history_length)
     history: tuple[Message, ...] | None = view.history
     if history_length is not None:
         history = view.history[-history_length:] if history_length else None

@@ -94,6 +94,22 @@ async def test_a_read_cannot_write(database):
         await database.read(insert(1))
 
 
+async def test_a_read_that_raises_midway_does_not_hold_its_moment_fast(database):
+    def midway(connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT number FROM facts")
+        for row in rows:
+            raise KeyError(row)
+
+    for number in range(3):
+        await database.write(insert(number))
+    with pytest.raises(KeyError) as held:
+        await database.read(midway)
+    await database.write(insert(7))
+
+    assert await database.read(numbers) == [0, 1, 2, 7]
+    assert held.value.args == ((0,),)
+
+
 async def test_work_that_raises_is_undone_alone(database):
     def half(connection: sqlite3.Connection) -> None:
         insert(98)(connection)
@@ -328,3 +344,36 @@ async def test_reads_that_were_asked_for_end_before_the_file_is_closed(database)
     assert results == [[1]] * 6
     with pytest.raises(DatabaseUnavailable, match="it is closed"):
         await database.read(numbers)
+
+
+class Beside:
+    """Notes whether what it was told to flush was on record by then; or cannot flush."""
+
+    def __init__(self, connection: sqlite3.Connection, *, fails: bool = False) -> None:
+        self._connection, self._fails = connection, fails
+        self.told: list[str] = []
+
+    def flush(self) -> None:
+        self.told.append("flush" if self._connection.in_transaction else "flush too late")
+        if self._fails:
+            raise DatabaseUnavailable("I/O error")
+
+    def forget(self) -> None:
+        self.told.append("forget")
+
+
+def test_what_stands_beside_the_file_is_flushed_before_the_commit(connection):
+    beside = Beside(connection)
+    assert commit_together(connection, [insert(1), insert(2)], beside) == [Done(1), Done(2)]
+
+    assert beside.told == ["flush"]
+    assert numbers(connection) == [1, 2]
+
+
+def test_nothing_is_committed_where_what_stands_beside_cannot_be_flushed(connection):
+    beside = Beside(connection, fails=True)
+    outcomes = commit_together(connection, [insert(1), insert(2)], beside)
+
+    assert [str(outcome.error) for outcome in outcomes if isinstance(outcome, Undone)] == ["I/O error", "I/O error"]
+    assert beside.told == ["flush", "forget"]
+    assert numbers(connection) == []

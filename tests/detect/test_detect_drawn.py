@@ -19,6 +19,10 @@ CLACK = "\x1b[?25l│\r\n\x1b[36m◆\x1b[39m  {}\r\n\x1b[36m│\x1b[39m  {}\r\n\
         ("\x1b[?25l\x1b[1mLog in\x1b[22m\r\nPassword: \x1b[7ms\x1b[27m\x1b[90mecret\x1b[39m\r\n", "Password:", "secret"),
         ("\x1b[?25l╭────╮\r\n│ > \x1b[7mT\x1b[27mry │\r\n╰────╯\r\n  ? for shortcuts\r\n", ">", "repl"),
         ("\x1b[?25l? User? ‣ \x1b[46m\x1b[30m \x1b[39m\x1b[49m\x1b[1D", "? User? ‣", "free_text"),
+        (CLACK.format("Site title", "My blog█"), "◆  Site title", "free_text"),
+        ("\x1b[?25lWhich?\r\n\r\n> \x1b[7mP\x1b[0mikachu\r\n\r\n(esc to quit)\x1b[2A\x1b[80D", ">", "repl"),
+        ("\x1b[?25l✔ Stage: dev█", "✔ Stage: dev", "free_text"),
+        ("\x1b[?25lSay it\r\n› \x1b[7m \x1b[27m\r\n", "›", "shell"),
         (CLACK.format("Name", "\x1b[7m\x1b[8m_\x1b[28m\x1b[27m"), "◆  Name", "free_text"),
         ("\x1b[?25l? Deploy now? (y/N) ‣ \x1b[36mfalse\x1b[39m\x1b[10D", "? Deploy now? (y/N) ‣ false", "yes_no"),
         ("? Your key [input is masked]\x1b[?25l\r\nctrl+t shows it\x1b[1A\x1b[29G", "? Your key [input is masked]", "secret"),
@@ -59,3 +63,26 @@ def test_an_inverse_word_is_no_cursor_wherever_a_look_cuts_it() -> None:
     bench.detector.view()
 
     assert not bench.out("ubmit\x1b[27m").detector.view().draws_cursor
+
+
+def test_a_drawn_cursor_that_blinks_keeps_its_question() -> None:
+    shown, gone = (f"\x1b[2K\x1b[1A\x1b[80D\x1b[2KOpen\r\r\nCode: {cell}\x1b[80D" for cell in ("\x1b[7m \x1b[0m", " "))
+    bench = Bench(RAW).out("before\r\n\x1b[?25lOpen\r\nCode: \x1b[7m \x1b[0m\x1b[80D").wait(0.5)
+    for _ in range(4):
+        bench.out(gone).wait(0.5).out(shown).wait(0.5)
+
+    assert bench.said == ["Prompt Code:"]
+
+
+def test_a_field_whose_cursor_blinked_away_is_no_field_when_the_screen_is_another() -> None:
+    bench = Bench(RAW).out("\x1b[?25lName: \x1b[7m \x1b[0m").wait(0.5).typed()
+
+    assert isinstance(bench.out("\rPick  \r\n  a\r\n  b\r\n").wait(3).news[-1], Stalled)
+
+
+def test_choices_of_which_the_first_is_marked_make_a_menu() -> None:
+    finder = "{sign}\x1b[K\r\n\x1b[7mone\x1b[0m\r\n{second}two\x1b[0m\x1b[2A\x1b[1G{sign}"
+
+    (found,) = Bench(RAW).out(finder.format(sign="> ", second="")).wait(10).news
+    assert isinstance(found, Stalled)
+    assert Bench(RAW).out(finder.format(sign="sql> ", second="\x1b[7m")).wait(3).said == ["Prompt sql>"]

@@ -125,6 +125,13 @@ def test_a_question_that_was_pushed_up_before_it_was_read_is_asked(output: str, 
     assert Bench(UNKNOWN).out(output).wait(3).said == []
 
 
+def test_a_secret_s_words_that_ended_are_asked_where_typing_is_hidden() -> None:
+    (found,) = Bench(BLIND).out("Passwort für joe:\r\n").wait(1).news
+
+    assert isinstance(found, Prompt)
+    assert (found.text, found.form.kind) == ("Passwort für joe:", "secret")
+
+
 def test_a_service_that_keeps_its_input_open_asks_nothing_further_up() -> None:
     assert Bench(LINE).out("listening on port:\r\n8080\r\n").wait(1).said == []
 

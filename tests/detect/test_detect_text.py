@@ -32,6 +32,18 @@ from tests.detect.bench import UNKNOWN, Bench
         ("Folytatja? (i/n) ", True),
         ("Appuyez sur Entrée ", True),
         ("続行するには Enter キーを押してください", True),
+        ('Overwrite Gemfile? (enter "h" for help) [y,n,h] ', True),
+        ("Continue with commit? [y(es)/n(no)/e(dit)] ", True),
+        ("Version tag prefix? [] ", True),
+        ("http: password for joe@example.org::", True),
+        ("buku (? for help) ", True),
+        ("[2] pry(main)> ", True),
+        ("• Signing secret [input is masked]", True),
+        ("    Building [==>      ] 10/100: serde, is-it? ", False),
+        ("done?\r\nReceiving objects:  45% (9/20)", False),
+        ("cp: overwrite 'a'? cp: overwrite 'b'? ", False),
+        ("Загрузка: ", False),
+        ("Téléchargement : ", False),
         ("Starting in 3... (press any key to cancel) ", False),
         ("Users         : 3\r\nUptime        : ", False),
         ("[12:30:01] are you there? ", False),
@@ -59,6 +71,18 @@ def test_without_the_kernel_a_line_must_look_like_a_question(line: str, is_asked
 )
 def test_a_bare_sign_is_a_question_where_it_is_introduced(above: str) -> None:
     assert Bench(UNKNOWN).out(f"{above}\r\n> ").wait(2).said == ["Prompt >"]
+
+
+@pytest.mark.parametrize("above", ["Name of the entity [Product]:", "1) red\r\n2) green", " [0] mysql\r\n [1] sqlite"])
+def test_a_bare_sign_below_a_field_s_name_or_a_list_is_a_question(above: str) -> None:
+    assert Bench(UNKNOWN).out(f"text\r\n{above}\r\n > ").wait(2).said == ["Prompt  >"]
+    assert Bench(UNKNOWN).out(f"text\r\n{above}\r\n$ ").wait(2).said == []
+
+
+def test_a_drawn_cursor_is_looked_for_above_a_line_that_has_ended() -> None:
+    screen = "\x1b[?25l◆  Project name\r\n│  \x1b[7mm\x1b[27my-app\r\n└\r\n"
+
+    assert Bench(UNKNOWN).out(screen).wait(2).said == ["Prompt ◆  Project name"]
 
 
 def test_a_form_s_next_field_is_asked_though_the_answered_one_above_looks_like_a_table() -> None:

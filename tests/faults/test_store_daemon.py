@@ -66,6 +66,26 @@ def test_damage_under_a_running_daemon_is_told_and_a_restart_refuses(daemon: Dae
     assert output_of(daemon.get(kept["id"])).startswith("kept")
 
 
+def test_output_that_is_damaged_is_told_to_whoever_reads_it_and_hits_nobody_else(daemon: Daemon):
+    hit = daemon.run([["flood", 300_000]])
+    kept = daemon.run([["flood", 200_000]])
+    before = output_of(daemon.get(kept["id"]))
+    files = daemon.store.with_name(daemon.store.name + ".output")
+    (first, _) = sorted(files.iterdir(), key=lambda file: file.stat().st_size, reverse=True)
+    with first.open("r+b") as file:
+        file.write(b"not this")
+    with daemon.client() as client:
+        read = client.get(f"/tasks/{hit['id']}")
+        after = output_of(client.get(f"/tasks/{kept['id']}").json())
+
+    assert read.status_code == 503
+    assert "the store is not available" in read.text
+    assert f"it is damaged: `{files.name}/{first.name}` has other bytes" in daemon.log()
+    assert after == before
+    assert readiness(daemon) == (200, "")
+    assert state_of(daemon.run([["flood", 100_000]])) == "COMPLETED"
+
+
 def test_a_second_daemon_on_the_store_is_refused_and_the_first_goes_on(daemon: Daemon, tmp_path: Path):
     second = tmp_path / "second.toml"
     second.write_text(daemon.config.read_text().replace("api.sock", "other.sock"))

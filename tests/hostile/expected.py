@@ -26,7 +26,6 @@ _KNOWING = "Landlock asks for opening, not for knowing: the unit hides homes, bu
 _BY_DESCRIPTOR = (
     "what may be opened for reading may be changed by its descriptor, for it is the user's own: a unit mounts it read-only"
 )
-_NO_SIZE = "at `standard` a task's temporary folder is one of the daemon's, and has no size of its own"
 _PER_USER = "without the pids controller the kernel counts the user's processes, and others' come and go"
 _NUMBER = "the call by which programs end their children's groups; `strict` has no such process"
 
@@ -34,20 +33,21 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     STRICT: {"program_from_memory": _NOT_AN_ESCAPE},
     IN_THE_UNIT: {
         "program_from_memory": _NOT_AN_ESCAPE,
-        "fill_tmp": _NO_SIZE,
         "forks": _PER_USER,
-        "stat_state": _KNOWING,
-        "group_of_daemon": _NUMBER,
+        **dict.fromkeys(("stat_state", "watch_state"), _KNOWING),
+        "group_of_other_task": _NUMBER,
     },
     STANDARD: {
         "program_from_memory": _NOT_AN_ESCAPE,
-        "fill_tmp": _NO_SIZE,
         "forks": _PER_USER,
-        **dict.fromkeys(("stat_state", "stat_key_of_the_home", "access_key_of_the_home", "enter_home", "watch_home"), _KNOWING),
+        **dict.fromkeys(
+            ("stat_state", "watch_state", "stat_key_of_the_home", "access_key_of_the_home", "enter_home", "watch_home"),
+            _KNOWING,
+        ),
         **dict.fromkeys(("node_enters_home", "node_watches_home"), _KNOWING),
         **dict.fromkeys(
             ("chmod_by_an_open_descriptor", "touch_by_an_open_descriptor", "xattr_by_an_open_descriptor"), _BY_DESCRIPTOR
         ),
-        "group_of_daemon": _NUMBER,
+        "group_of_other_task": _NUMBER,
     },
 }

@@ -9,15 +9,17 @@ import os
 import platform
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.hostile.attacks.craft import ATTACKS, BOMBS
 from tests.hostile.attacks.runner import ROOMS
-from tests.hostile.expected import ALLOWED, ASKED, IN_THE_UNIT, LEVELS
-from tests.hostile.range import NotKept, Range, Verdicts, open_range
-from tests.support.daemon import output_of, processes_with, state_of, wait_until
+from tests.hostile.expected import ALLOWED, ASKED, IN_THE_UNIT, LEVELS, STRICT
+from tests.hostile.hostile_daemon import TMP_BYTES
+from tests.hostile.range import NotKept, Range, Verdicts, open_range, read_lines
+from tests.support.daemon import outcome_of, output_of, processes_with, state_of, wait_until
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() == 0, reason="NOT TESTED HERE: root's tasks are no ordinary user's (scripts/as-tester)"),
@@ -114,6 +116,43 @@ def test_a_fork_bomb_does_not_keep_the_next_task_from_starting(level: str, groun
     assert state_of(next_task) == "COMPLETED", next_task["status"]
     (runs / "bombed").touch()
     ground.daemon.until(bomb["id"], "COMPLETED", timeout_s=60)
+
+
+def test_hoarded_descriptors_do_not_keep_the_next_task_from_starting(ground: Range):
+    """They are counted by the user, and the spawner hands each run's terminal over in the same way."""
+    runs = ground.daemon.workspace / ".aiwg/ops/runs"
+    hoards = [ground.daemon.send({"targets": {}, "stay": str(runs / "hoarded"), "hoard": True}, wait=False) for _ in range(3)]
+    for hoard in hoards:
+        wait_until(partial(_is_up, ground, hoard["id"]), timeout_s=60, what="the hoard")
+
+    next_task = ground.daemon.send({"targets": {}, "only": []})
+
+    assert state_of(next_task) == "COMPLETED", next_task["status"]
+    (runs / "hoarded").touch()
+    for hoard in hoards:
+        ground.daemon.until(hoard["id"], "COMPLETED", timeout_s=60)
+
+
+def test_temporary_files_stay_within_their_size_or_end_their_task(level: str, ground: Range):
+    runs = ground.daemon.workspace / ".aiwg/ops/runs"
+    request = {"targets": {}, "stay": str(runs / "filled"), "fill": TMP_BYTES + 16 * 1024 * 1024}
+    filler = ground.daemon.send(request, wait=False)
+
+    if level == STRICT:
+        wait_until(lambda: '"filled"' in output_of(ground.daemon.get(filler["id"])), timeout_s=60, what="all that fits")
+        (runs / "filled").touch()
+        ended = ground.daemon.until(filler["id"], "COMPLETED", "FAILED", timeout_s=60)
+        assert state_of(ended) == "COMPLETED"
+        (told,) = [line for line in read_lines(output_of(ended)) if "filled" in line]
+        assert told["filled"] <= TMP_BYTES
+    else:
+        ended = ground.daemon.until(filler["id"], "COMPLETED", "FAILED", timeout_s=60)
+        assert outcome_of(ended)["reason"] == "tmp-limit", ended["status"]
+    assert state_of(ground.daemon.send({"targets": {}, "only": []})) == "COMPLETED"
+
+
+def _is_up(ground: Range, task_id: str) -> bool:
+    return '"hoarded"' in output_of(ground.daemon.get(task_id))
 
 
 def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, node: Path, record_property):

@@ -17,7 +17,7 @@ from sandboxd.http.auth import Gate
 from sandboxd.http.doors import Doors
 from sandboxd.http.tokens import load_tokens
 from sandboxd.live.clock import SystemClock
-from sandboxd.live.questions import Accepted
+from sandboxd.live.past import Accepted
 from sandboxd.live.recorder import Fate
 from sandboxd.operations.host import Host, Instance
 from sandboxd.serving.bearer import read_token

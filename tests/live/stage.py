@@ -18,7 +18,7 @@ from sandboxd.a2a.model import Message, Part, TaskState
 from sandboxd.detect.load import load_pack
 from sandboxd.hitl.envelope import Response
 from sandboxd.live.clock import SystemClock
-from sandboxd.live.questions import Accepted
+from sandboxd.live.past import Accepted
 from sandboxd.live.quota import Quota
 from sandboxd.live.run import TaskRun
 from sandboxd.live.supervisor import Supervisor
@@ -188,7 +188,7 @@ async def open_stage(
     )
     detectors = {file.name: load_pack(str(file.path), file.text) for file in packs.search("detectors")}
     async with open_store(folder / "state" / "store.sqlite") as opened, open_spawner(setup) as spawner:
-        store = FlakyStore(opened._database)
+        store = FlakyStore(opened._database, opened._files)
         feed = Feed(_as_store(store))
         async with trio.open_nursery() as nursery:
             supervisor = Supervisor(

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trio
 
 from sandboxd.a2a.model import TaskState
 from sandboxd.errors import NotReady, TooBusy
@@ -48,6 +49,24 @@ async def test_a_fault_of_ours_leaves_the_other_runs_alone(stage: Stage):
     assert ended.reason == "internal"
     assert b"more" in await stage.output(task_id)
     assert (await stage.ended(other)).exit_code == 9
+
+
+async def test_a_run_that_does_nothing_is_three_tasks(stage: Stage):
+    before = tasks_of_the_loop()
+    for _ in range(3):
+        task_id, _ = await stage.start("exec sleep 30", "bash")
+        await stage.started(task_id)
+
+    await comes_true(lambda: tasks_of_the_loop() <= before + 3 * 3)  # who conducts it, its reader, its recorder
+
+
+def tasks_of_the_loop() -> int:
+    root = trio.lowlevel.current_root_task()
+    left, count = [root] if root else [], 0
+    while left:
+        count += 1
+        left += [child for nursery in left.pop().child_nurseries for child in nursery.child_tasks]
+    return count
 
 
 async def test_there_is_a_bound_on_live_tasks(tmp_path):

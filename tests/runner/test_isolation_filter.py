@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import platform
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,9 +22,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def under_the_filter(act: Callable[[], object], *, network: bool = False, alone: bool = True) -> int:
+def under_the_filter(
+    act: Callable[[], object], *, network: bool = False, alone: bool = True, hidden: tuple[int, ...] = ()
+) -> int:
     """The errno with which the act fails in a child that has the filter, 0 when it works."""
-    program = seccomp.filter_for(platform.machine(), network=network, alone=alone)
+    program = seccomp.filter_for(platform.machine(), network=network, alone=alone, hidden=hidden)
     child = os.fork()
     if child == 0:
         code = 255
@@ -149,3 +153,53 @@ def test_a_thread_s_stack_is_still_known():
             raise OSError(found, "pthread_getattr_np")
 
     assert under_the_filter(stack, alone=False) == 0
+
+
+def test_the_group_of_a_hidden_process_is_not_told_and_that_of_a_child_is():
+    hidden = (os.getpid(), os.getppid())
+
+    def ask_for_a_child() -> None:
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.getpgid(child)
+        os.waitpid(child, 0)
+
+    for pid in hidden:
+        assert under_the_filter(partial(os.getpgid, pid), alone=False, hidden=hidden) == errno.ESRCH
+    assert under_the_filter(ask_for_a_child, alone=False, hidden=hidden) == 0
+    assert under_the_filter(lambda: os.getpgid(0), alone=False, hidden=hidden) == 0
+
+
+def test_no_process_hides_its_descriptors_at_standard():
+    assert under_the_filter(lambda: linux.prctl(linux.PR_SET_DUMPABLE, 0), alone=False) == errno.EPERM
+    assert under_the_filter(lambda: linux.prctl(linux.PR_SET_DUMPABLE, 1), alone=False) == 0
+    assert under_the_filter(lambda: linux.prctl(linux.PR_SET_DUMPABLE, 0), alone=True) == 0
+    assert under_the_filter(lambda: linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1), alone=False) == 0
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_nobody_else_is_kept_waiting_by_a_lease(tmp_path, alone):
+    file = tmp_path / "file"
+    file.touch()
+    fd = os.open(file, os.O_RDONLY)
+
+    assert under_the_filter(lambda: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK), alone=alone) == errno.EPERM
+    assert under_the_filter(lambda: fcntl.fcntl(fd, fcntl.F_GETFL), alone=alone) == 0
+    os.close(fd)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_no_space_is_taken_past_the_size_of_a_file(tmp_path, alone):
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT, 0o600)
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def reserve(mode: int) -> None:
+        if libc.fallocate64(fd, mode, ctypes.c_long(0), ctypes.c_long(8192)):
+            raise OSError(ctypes.get_errno(), "fallocate")
+
+    assert under_the_filter(lambda: reserve(0x01), alone=alone) == errno.EOPNOTSUPP
+    assert under_the_filter(lambda: reserve(0x11), alone=alone) == errno.EOPNOTSUPP  # zeroes, and keeps the size
+    assert under_the_filter(lambda: reserve(0), alone=alone) == 0
+    assert under_the_filter(lambda: reserve(0x03), alone=alone) == 0  # a hole gives space back
+    os.close(fd)

@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from sandboxd.policy.model import Limits
 from sandboxd.runner import cgroup, limits
 from sandboxd.runner.client import open_spawner
-from tests.runner.workshop import finish, start_daemon, wait_until
+from sandboxd.runner.isolation.levels import Kept, resolve
+from sandboxd.runner.isolation.selftest import probe_for
+from tests.runner.workshop import finish, start_daemon, started, wait_until
 
 
 @pytest.fixture
@@ -102,6 +105,49 @@ def test_processes_are_counted_by_the_user_namespace_where_there_is_one():
     assert limits.notes(wanted, frozenset(), "strict") == ()
     assert resource.RLIMIT_NPROC not in dict(limits.rlimits(wanted, frozenset(), "none"))
     assert dict(limits.rlimits(wanted, frozenset(), "standard"))[resource.RLIMIT_NPROC] > 7
+
+
+def test_a_base_that_somebody_removed_is_made_anew(base):
+    assert cgroup.remove(base)
+
+    run = cgroup.make_run(base, "t", {})
+
+    assert run.is_dir()
+    assert cgroup.sweep(os.environ.get("SANDBOXD_TEST_CGROUP")) in (0, 1)  # held again: no sweep takes it
+    assert run.is_dir()
+    assert cgroup.remove(base)
+
+
+def test_where_no_cgroup_can_be_made_any_more_it_says_what_is_missing(tmp_path):
+    with pytest.raises(OSError, match="cannot make a cgroup for it: no such file or directory"):
+        cgroup.make_run(tmp_path / "gone/base", "t", {})
+
+
+@pytest.mark.parametrize("level", ["none", "standard"])
+async def test_a_run_that_was_moved_out_of_its_cgroup_is_ended_all_the_same(shop, base, level):
+    """By an operator, or a manager that tidies up: the daemon may do it too, so this test can."""
+    assert cgroup.remove(base)
+    if level != "none" and not isinstance(kept := resolve(level, probe_for(level)), Kept):
+        pytest.skip(f"NOT TESTED HERE: {kept.reason}")
+    shop.isolation = f'level = "{level}"'
+    shop.write("trap '' HUP TERM INT; (sleep 60 & wait) & sleep 60; sleep 60", "runner.sh")
+    async with open_spawner(shop.setup()) as spawner:
+        process = started(await spawner.start(shop.request("bash")))
+        assert spawner.cgroup is not None
+        (moved,) = [path for path in spawner.cgroup.iterdir() if path.is_dir()]
+        elsewhere = spawner.cgroup / "elsewhere"
+        elsewhere.mkdir()
+        assert await trio.to_thread.run_sync(wait_until, lambda: len(cgroup.pids(moved)) >= 3, 10)
+        for pid in cgroup.pids(moved):
+            (elsewhere / "cgroup.procs").write_text(str(pid))
+        moved.rmdir()
+
+        left = await process.end_tree()
+        process.close()
+
+        assert left == ()
+        assert cgroup.pids(elsewhere) == set()
+        elsewhere.rmdir()
 
 
 MAKER = """

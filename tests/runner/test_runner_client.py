@@ -13,6 +13,7 @@ import trio.testing
 
 from sandboxd.errors import LoadError
 from sandboxd.policy.model import Allowed, Denied
+from sandboxd.runner import birth
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.process import Process
 from sandboxd.runner.protocol import SpawnFailed
@@ -160,6 +161,23 @@ async def test_a_policy_that_others_can_write_is_refused(shop):
     with pytest.raises(LoadError, match="0666"):
         async with open_spawner(setup):
             pass
+
+
+async def test_a_process_that_was_begun_before_becomes_the_spawner(shop):
+    shop.write("echo hello", "runner.sh")
+    async with birth.newborn() as newborn, open_spawner(shop.setup(), newborn) as spawner:
+        status, out, _ = await finish(await spawner.start(shop.request("bash")))
+
+        assert spawner.pid == newborn.process.pid
+    assert (status.code, out.strip()) == (0, b"hello")
+    assert newborn.process.returncode == 0
+
+
+async def test_a_process_that_is_never_told_its_setup_is_gone_in_the_end():
+    async with birth.newborn() as newborn:
+        assert newborn.process.returncode is None
+
+    assert newborn.process.returncode is not None
 
 
 async def test_two_policies_for_one_adapter_are_refused(shop):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import socket
 import struct
+from array import array
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,41 @@ def test_an_outbox_says_when_it_is_full_and_when_it_is_empty():
 
         assert outbox.is_empty
         assert not outbox.is_full
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="NOT TESTED HERE: root's descriptors are not counted (scripts/as-tester)")
+def test_descriptors_that_the_kernel_does_not_take_hold_up_nothing_else():
+    """Somebody of this user has too many of them on their way (unix(7), ETOOMANYREFS)."""
+    ours, theirs = socket.socketpair()
+    hoard = [socket.socketpair() for _ in range(2)]
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ours, theirs:
+        for _, sender in hoard:
+            sender.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [theirs.fileno()] * 250))])
+        outbox = Outbox(theirs)
+        fd = os.open("/", os.O_PATH)
+        outbox.put({"run": 1}, [fd])
+        outbox.put({"n": 2})
+        resource.setrlimit(resource.RLIMIT_NOFILE, (400, before[1]))
+        try:
+            outbox.flush()
+            is_held_at_first = not outbox.is_empty
+            while not outbox.is_empty:
+                outbox.flush()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        data, rights, _, _ = ours.recvmsg(70_000, socket.CMSG_SPACE(12))
+    for pair in hoard:
+        for sock in pair:
+            sock.close()
+
+    reader = FrameReader()
+    reader.feed(data)
+    assert is_held_at_first
+    assert rights == []
+    assert [reader.next_frame() for _ in range(2)] == [({"run": 1, "fds": 0, "lost": True}, ()), ({"n": 2}, ())]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
 
 
 def test_values_survive_the_socket():

@@ -7,12 +7,14 @@ import json
 import os
 import resource
 import signal
+from pathlib import Path
 
 import pytest
 import trio
 
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner.client import Spawner, open_spawner
+from sandboxd.runner.limits import OOM_SCORE
 from sandboxd.runner.protocol import SpawnFailed
 from tests.runner.workshop import Workshop, count_descriptors, finish, read_until, started
 
@@ -162,6 +164,38 @@ async def test_the_limits_of_the_policy_hold(shop):
     assert (shop.root / "big").stat().st_size == 65536
     assert any("`memory`" in note for note in notes)
     assert any("`processes`" in note for note in notes)
+
+
+async def test_a_run_has_fewer_descriptors_than_who_hands_them_out(shop):
+    """What a user has on its way through sockets is counted together, and the spawner sends some with each run."""
+    shop.limits = "open-files = 1048576"
+    shop.write("ulimit -n; ulimit -r; ulimit -e", "runner.sh")
+
+    async with open_spawner(shop.setup()) as spawner:
+        process = started(await spawner.start(shop.request("bash")))
+        notes = process.plan.isolation_notes
+        own = resource.prlimit(spawner.pid, resource.RLIMIT_NOFILE)[0]
+        _, out, _ = await finish(process)
+
+    files, *priorities = map(int, out.split())
+    assert files < own == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert priorities == [0, 0]
+    assert files == 1_048_576 or any(f"`open-files` is {files}" in note for note in notes)
+
+
+def oom_score(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+async def test_when_memory_runs_out_the_run_goes_before_the_daemon(shop):
+    shop.write("sleep 60", "runner.sh")
+
+    async with open_spawner(shop.setup()) as spawner:
+        process = started(await spawner.start(shop.request("bash")))
+        score, own = (oom_score(pid) for pid in (process.pid, os.getpid()))
+        process.close()
+
+    assert score == OOM_SCORE > own
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sandboxd.cli.main import main
 from tests.support.certificates import Authority
 from tests.support.daemon import Daemon, prompt_of, state_of, wait_until
 
@@ -79,6 +80,28 @@ def test_one_thing_that_cannot_change_and_nothing_changes(daemon: Daemon, old: s
     assert word in said
     for _ in range(2):  # `max_tasks = 1` does not count
         assert state_of(daemon.run([["ask", "Proceed? [y/N] "]])) == "INPUT_REQUIRED"
+
+
+def test_what_takes_a_restart_is_told_before_a_reload_is_tried(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "reload", "--config", str(daemon.config)]) == 0
+    assert "changed since it was read: nothing" in capsys.readouterr().out
+    change(daemon.config, 'level = "none"', 'level = "none"\n\n[limits]\nmax_tasks = 1\nkeepalive = "9s"')
+
+    assert main(["check", "reload", "--config", str(daemon.config)]) == 1
+    told = capsys.readouterr().out
+    assert "`limits.keepalive`: changed, which takes a restart" in told
+    assert "max_tasks" not in told
+
+
+def test_what_a_reload_took_counts_for_the_next_check(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+    change(daemon.config, 'level = "none"', 'level = "none"\n\n[limits]\nmax_tasks = 1')
+    assert main(["check", "reload", "--config", str(daemon.config)]) == 0
+    assert "changed since it was read: limits.max_tasks" in capsys.readouterr().out
+
+    reload(daemon, "event=reloaded")
+
+    assert main(["check", "reload", "--config", str(daemon.config)]) == 0
+    assert "changed since it was read: nothing" in capsys.readouterr().out
 
 
 def test_a_policy_that_does_not_load_leaves_the_old_one(daemon: Daemon) -> None:

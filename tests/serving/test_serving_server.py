@@ -12,12 +12,12 @@ import trio.testing
 from quart_trio import QuartTrio
 
 from sandboxd import metrics
-from tests.serving.door_server import QUICK, read_all, read_answer, served
+from tests.serving.door_server import CALM, QUICK, read_all, read_answer, served
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-def small_app():
+def small_app(go_on=None):
     app = QuartTrio("small", static_folder=None)
     app.config["BODY_TIMEOUT"] = QUICK.body_timeout_s
 
@@ -42,6 +42,14 @@ def small_app():
         answer = quart.Response(pieces())
         answer.timeout = None
         return answer
+
+    @app.route("/late")
+    async def late():
+        async def pieces():
+            await go_on.wait()
+            yield b"there"
+
+        return quart.Response(pieces())
 
     @app.route("/wait")
     async def wait():
@@ -71,6 +79,30 @@ async def test_a_connection_is_used_again_and_closed_when_idle(tmp_path):
             assert await read_all(stream) == b""
 
     assert trio.current_time() - start < 2
+
+
+async def test_a_stream_begins_before_its_first_piece_is_there(tmp_path):
+    go_on = trio.Event()
+    async with served(small_app(go_on), tmp_path, CALM) as server:
+        stream = await server.connect()
+        await stream.send_all(b"GET /late HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        with trio.fail_after(20):
+            head = bytes(await stream.receive_some())
+            assert head.startswith(b"HTTP/1.1 200 ")
+            assert b"there" not in head
+            go_on.set()
+            assert b"there" in await read_all(stream)
+
+
+async def test_the_head_of_an_answer_without_a_body_goes_out_too(tmp_path):
+    async with served(small_app(), tmp_path, CALM) as server:
+        stream = await server.connect()
+        for _ in range(2):
+            await stream.send_all(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with trio.fail_after(20):
+                answer = bytes(await stream.receive_some())
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.endswith(b"\r\n\r\n")
 
 
 async def test_a_client_that_says_nothing_is_closed(tmp_path):
@@ -212,6 +244,29 @@ async def test_shutdown_is_bounded_with_clients_that_never_read(tmp_path):
             await server.ended.wait()
 
     assert trio.current_time() - start < QUICK.graceful_s + 1
+
+
+async def test_shutdown_does_not_wait_for_clients_that_take_nothing(tmp_path):
+    async with served(small_app(), tmp_path, attrs.evolve(QUICK, stall_s=60, graceful_s=60, still_s=0.3)) as server:
+        for stream in (await server.connect(), await server.connect_unix()):
+            await stream.send_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n")
+            await stream.receive_some(1)
+        server.closing.set()
+        with trio.fail_after(20):
+            await server.ended.wait()
+
+
+async def test_shutdown_waits_for_a_client_that_takes_something(tmp_path):
+    async with served(small_app(), tmp_path, attrs.evolve(QUICK, stall_s=60, graceful_s=2, still_s=0.3)) as server:
+        stream = await server.connect()
+        await stream.send_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n")
+        start = trio.current_time()
+        server.closing.set()
+        with contextlib.suppress(trio.BrokenResourceError):
+            while await stream.receive_some(65_536):
+                pass
+
+    assert trio.current_time() - start >= 1.5
 
 
 async def test_what_was_waited_before_the_doors_close_counts_for_their_grace(tmp_path):

@@ -220,8 +220,13 @@ class Soak:
         while True:
             assert self.daemon.process is not None
             pids = [self.daemon.process.pid, *children_of(self.daemon.process.pid)]
-            metrics = (await self.client.get("/metrics")).text  # a daemon that cannot be traced tells its descriptors itself
-            descriptors = float(re.findall(r"^sandboxd_open_descriptors (\S+)", metrics, re.M)[0])
+            answer = await self.client.get("/metrics")  # a daemon that cannot be traced tells its descriptors itself
+            told = re.findall(r"^sandboxd_open_descriptors (\S+)", answer.text, re.M)
+            if not told:
+                self.faults.append(f"/metrics says {answer.status_code}: {answer.text[:200]!r}")
+                await trio.sleep(SAMPLE_S)
+                continue
+            descriptors = float(told[0])
             rss, cpu = sum(map(rss_bytes, pids)), sum(map(cpu_s, pids))
             self.samples.append(Sample(time.monotonic() - began, rss, int(descriptors), cpu))
             await trio.sleep(SAMPLE_S)

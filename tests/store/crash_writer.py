@@ -36,7 +36,7 @@ async def produce(story: Story, chance: random.Random) -> None:
         if chance.random() < 0.1:
             await story.answer(await story.ask(), f"answer-{story.seq}")
         else:
-            await story.write(bytes([story.seq % 251]) * chance.choice((1, 100, 5000)))
+            await story.write(bytes([story.seq % 251]) * chance.choice((1, 100, 5000, 20_000, 70_000)))
         # One write to a pipe of less than PIPE_BUF bytes: never torn.
         os.write(1, f"{story.view.task_id} {story.seq}\n".encode())
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from sandboxd.a2a.model import TaskState
-from sandboxd.store.base import Conflict, Entry, TaskQuery
+from sandboxd.store.base import Conflict, Entry
 from sandboxd.tasks.view import fold, without_history
 from tests.store.story import Story
 
@@ -51,24 +50,3 @@ async def test_a_writer_that_holds_less_than_is_missing_on_record_is_a_conflict(
 
     with pytest.raises(Conflict, match="6 messages are missing"):
         await story.ask()
-
-
-async def test_a_list_can_count_histories_instead_of_reading_them(store):
-    story = await _told(store)
-    rows = await store.tasks(TaskQuery("box", with_history=False))
-
-    assert rows.views == (without_history(story.view),)
-
-
-async def test_what_has_not_ended_is_counted(store):
-    await (await Story(store, "done").begin()).finish()
-    await Story(store, "working").begin()
-    for name in ("one", "two"):
-        await (await Story(store, name).begin()).ask()
-    late = await Story(store, "late").begin()
-    await late.tell([late.closed(await late.ask(), "expired")])
-
-    standing = await store.standing()
-
-    assert standing.states == {TaskState.WORKING: 1, TaskState.INPUT_REQUIRED: 3}
-    assert standing.open_prompts == 2

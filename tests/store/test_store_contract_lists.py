@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import attrs
 
 from sandboxd.a2a.model import TaskState
 from sandboxd.store.base import TaskQuery
-from sandboxd.tasks.view import TaskView, last_change
+from sandboxd.tasks.view import TaskView, last_change, task_of
 from tests.store.story import NOON, Story
 
 
@@ -86,6 +87,30 @@ async def test_the_total_follows_what_becomes_of_tasks(store):
     assert ended == {"submitted": 1, "completed": 1}
     assert await totals() == {"submitted": 1}
     assert (await store.tasks(TaskQuery("box"))).total == 1
+
+
+async def test_what_stands_is_counted_as_it_would_be_seen(store):
+    begun, asking, expired = [await Story(store, name).begin() for name in ("begun", "asking", "expired")]
+    await asking.ask()
+    await expired.tell([expired.closed(await expired.ask(), "expired")])
+    await (await Story(store, "done").begin()).finish()
+
+    seen = await store.unfinished()
+
+    assert [story.view.state for story in (begun, asking, expired)] == [view.state for view in seen]
+    assert (await store.standing()).tasks == Counter(view.state for view in seen)
+    assert (await store.standing()).prompts == sum(view.prompt is not None and view.prompt.is_open for view in seen) == 1
+
+
+async def test_a_list_reads_no_more_of_a_conversation_than_it_shows(store):
+    story = await Story(store, "talk").begin()
+    for number in range(3):
+        await story.answer(await story.ask(), f"answer-{number}")
+
+    for length in (None, 0, 2, 100):
+        (view,) = (await store.tasks(TaskQuery("box", history_length=length))).views
+        assert task_of(view, history_length=length) == task_of(story.view, history_length=length)
+        assert len(view.history) == min(7, 7 if length is None else length)
 
 
 async def test_a_cursor_in_milliseconds_as_on_the_wire_loses_no_row(store):

@@ -88,8 +88,8 @@ def promises(host: Host, controllers: frozenset[str]) -> tuple[Promise, ...]:
         bounded("has no more processor time at once than its policy says", "cpu", everywhere("no"), "there is no such bound"),
         Promise(
             "fills no disk",
-            words(none="no", standard="no", strict="part"),
-            "what its policy lets it write has no size, nor has its temporary folder at `standard`; its /tmp at `strict` has",
+            words(none="no", standard="part", strict="part"),
+            "what its policy lets it write has no size; its temporary files have: kept at `strict`, measured at `standard`",
         ),
     )
 

@@ -12,8 +12,13 @@ At `standard` changing a file by its name alone (mode, owner, times, attributes)
 calls, and the run has the daemon's user id. By a descriptor of a file that it may open they still work. Neither may a run ask
 there for session, priority or scheduling by a pid, which might be another's; 0, its own, works. sched_getaffinity says ENOSYS
 and not EPERM: glibc's pthread_getattr_np, which every runtime calls, asks by its own thread's number and goes on after that
-alone. getpgid is left: `killpg(getpgid(child))` is how children are ended. Inside bubblewrap the mounts say what may be
-changed, and there are no other processes.
+alone. getpgid is left, for `killpg(getpgid(child))` is how children are ended; of the pids in `hidden`, the daemon's and the
+spawner's, it says that there is no such process. capget goes, whose pid stands in memory. Inside bubblewrap the mounts say what
+may be changed, and there are no other processes.
+
+At `standard` a process may not hide its own descriptors either (PR_SET_DUMPABLE): the spawner measures temporary files by
+them. A lease (F_SETLEASE) on a file that may be read keeps everybody else's writers waiting for 45 s; fallocate that keeps
+the size takes space past RLIMIT_FSIZE; io_setup takes of what the whole machine has: they are refused at both levels.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ _REFUSED: Final = (
     "mq_getsetattr",
     # past the filter, past the paths, or far into the kernel
     "io_uring_setup", "io_uring_enter", "io_uring_register", "open_by_handle_at", "bpf", "perf_event_open", "userfaultfd",
-    "fanotify_init", "fanotify_mark", "lookup_dcookie", "memfd_secret", "modify_ldt", "iopl", "ioperm", "uselib",
+    "fanotify_init", "fanotify_mark", "lookup_dcookie", "memfd_secret", "modify_ldt", "iopl", "ioperm", "uselib", "io_setup",
     # the machine's own affairs
     "quotactl", "quotactl_fd", "swapon", "swapoff", "reboot", "kexec_load", "kexec_file_load", "init_module",
     "finit_module", "delete_module", "create_module", "acct", "settimeofday", "clock_settime", "adjtimex",
@@ -52,13 +57,18 @@ _REFUSED: Final = (
 _BY_NAME: Final = (
     "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat", "file_setattr",
 )
+_ASKS_BY_MEMORY: Final = ("capget", "name_to_handle_at")  # of any process, of any file that may be looked up
 _ATTRIBUTES_BY_NAME: Final = ("setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat")
 # fmt: on
 
-_TERMINAL_CALLS: Final = (0x5412, 0x541C, 0x541D, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD
+# TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD; TIOCEXCL, which would keep the daemon from looking whether an answer was read.
+_TERMINAL_CALLS: Final = (0x5412, 0x541C, 0x541D, 0x5423, 0x540C)
 # FS_IOC_SETFLAGS (and for 32 bits), FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY, FS_IOC_SET_ENCRYPTION_POLICY:
 # a descriptor for reading is enough for them.
 _ATTRIBUTE_CALLS: Final = (0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40806685, 0x800C6613)
+_PIDFS: Final = 0xFF00  # the type of ioctls that ask a pidfd about its process (PIDFS_IOCTL_MAGIC, linux/pidfd.h)
+_LEASES: Final = (1024, 1026, 1040)  # F_SETLEASE, F_NOTIFY, F_SETDELEG (linux/fcntl.h)
+_KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02  # FALLOC_FL_…: with the second, space is given back
 _NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET (linux/sched.h)
 _X32: Final = 0x40000000
 _SET_ID: Final = 0o6000  # S_ISUID, S_ISGID
@@ -92,10 +102,11 @@ class _Program(ctypes.Structure):
     _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def filter_for(machine: str, *, network: bool, alone: bool) -> bytes:
+def filter_for(machine: str, *, network: bool, alone: bool, hidden: tuple[int, ...] = ()) -> bytes:
     """The program for runs on that machine (`os.uname().machine`); `KeyError` for one that is not known.
 
     `network`: TCP and UDP may be used. `alone`: with mounts and processes of its own, so that no name or pid is another's.
+    `hidden`: pids whose process group is not told.
     """
     here = MACHINES[machine]
 
@@ -122,14 +133,16 @@ def filter_for(machine: str, *, network: bool, alone: bool) -> bytes:
         on("clone", _clone()),
         on("socket", _socket(network)),
         on("socketpair", _socketpair()),
-        on("ioctl", _ioctl((*_TERMINAL_CALLS, *(() if alone else _ATTRIBUTE_CALLS)))),
+        on("ioctl", _ioctl(_TERMINAL_CALLS) if alone else _ioctl((*_TERMINAL_CALLS, *_ATTRIBUTE_CALLS), _PIDFS)),
+        on("fcntl", (*bpf.load_argument(1), *bpf.if_one_of(_LEASES, _NO), *_YES)),
+        on("fallocate", _fallocate()),
         *(
             on(name, _only(0, 0))
             for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
         ),
         on("setpriority", _OWN_PRIORITY),
         on("ioprio_set", _OWN_IO_PRIORITY),
-        *(() if alone else _pids_are_closed(on)),
+        *(() if alone else _pids_are_closed(numbers, on, hidden)),
         on("personality", (*bpf.load_argument(0), *bpf.if_one_of((_PER_LINUX, _ASK_PERSONALITY), bpf.ALLOW), *bpf.give(_NO))),
     ]
     return bpf.assemble([*blocks, bpf.give(bpf.ALLOW)])
@@ -172,8 +185,13 @@ def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Bloc
     )
 
 
-def _pids_are_closed(on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
+def _pids_are_closed(
+    numbers: Callable[..., list[int]], on: Callable[[str, Block], Block], hidden: tuple[int, ...]
+) -> tuple[Block, ...]:
     return (
+        bpf.if_one_of(numbers(*_ASKS_BY_MEMORY), _NO),
+        on("prctl", _dumpable()),
+        on("getpgid", (*bpf.load_argument(0), *bpf.if_one_of(hidden, bpf.refuse(errno.ESRCH)), *_YES)),
         *(on(name, _only(0, 0)) for name in _ASK_BY_PID),
         on("sched_getaffinity", _only(0, 0, otherwise=bpf.refuse(errno.ENOSYS))),
         on("getpriority", _OWN_PRIORITY),
@@ -181,8 +199,27 @@ def _pids_are_closed(on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
     )
 
 
-def _ioctl(refused: tuple[int, ...]) -> Block:
-    return (*bpf.load_argument(1), *bpf.if_one_of(refused, _NO), *_YES)
+def _ioctl(refused: tuple[int, ...], kind: int | None = None) -> Block:
+    """`kind`: the type byte, in its place, of those that fail as on an older kernel."""
+    of_kind = () if kind is None else (*bpf.mask(0xFF00), *bpf.if_equal(kind, bpf.give(bpf.refuse(errno.ENOTTY))))
+    return (*bpf.load_argument(1), *bpf.if_one_of(refused, _NO), *of_kind, *_YES)
+
+
+def _dumpable() -> Block:
+    """Whatever a process asks of itself but to be hidden."""
+    hides = (*bpf.load_argument(1), *bpf.if_equal(0, bpf.give(_NO)), *_YES)
+    return (*bpf.load_argument(0), *bpf.if_equal(linux.PR_SET_DUMPABLE, hides), *_YES)
+
+
+def _fallocate() -> Block:
+    """Past the size of a file nothing is reserved: RLIMIT_FSIZE looks at sizes alone."""
+    refused = bpf.give(bpf.refuse(errno.EOPNOTSUPP))
+    return (
+        *bpf.load_argument(1),
+        *bpf.unless_any_bit(_KEEP_SIZE, _YES),
+        *bpf.if_any_bit(_PUNCH_HOLE, bpf.ALLOW),
+        *refused,
+    )
 
 
 def _mode(index: int) -> Block:

@@ -24,7 +24,7 @@ SYS = {
     "mmap": 9, "ioctl": 16, "shmget": 29, "shmat": 30, "shmctl": 31, "getpid": 39, "socket": 41, "socketpair": 53,
     "clone": 56, "kill": 62, "semget": 64, "semctl": 66, "msgget": 68, "msgctl": 71, "chmod": 90, "ptrace": 101,
     "syslog": 103, "rt_sigqueueinfo": 129, "capget": 125,
-    "personality": 135, "setpriority": 141, "sched_setscheduler": 144,
+    "personality": 135, "setpriority": 141, "sched_setscheduler": 144, "io_setup": 206, "fallocate": 285,
     "modify_ldt": 154, "pivot_root": 155, "adjtimex": 159, "acct": 163, "settimeofday": 164, "mount": 165,
     "umount2": 166, "swapon": 167, "reboot": 169, "sethostname": 170, "iopl": 172, "ioperm": 173, "init_module": 175,
     "quotactl": 179, "tkill": 200, "clock_settime": 227, "tgkill": 234, "mq_open": 240, "mq_unlink": 241,

@@ -166,6 +166,15 @@ def open_by_handle(t: Targets) -> str | None:
 
 
 @attack
+def handle_of_the_state(t: Targets) -> str | None:
+    """name_to_handle_at asks for no right on what it names, and tells which file system and inode it is."""
+    handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0) + bytes(128))
+    mount = ctypes.c_int()
+    syscall("name_to_handle_at", AT_FDCWD, t.store.encode(), handle, ctypes.byref(mount), 0)
+    return f"{handle.raw[:16].hex()} on mount {mount.value}"
+
+
+@attack
 def stat_key_of_the_home(t: Targets) -> str | None:
     return f"{os.stat(t.key).st_size} bytes"
 
@@ -191,6 +200,14 @@ def watch_home(t: Targets) -> str | None:
     """inotify(7): who opens what there."""
     fd = syscall("inotify_init1", 0)
     syscall("inotify_add_watch", fd, os.path.dirname(t.key).encode(), 0xFFF)
+    return "watching"
+
+
+@attack
+def watch_state(t: Targets) -> str | None:
+    """When the daemon writes, and so when others are answered."""
+    fd = syscall("inotify_init1", 0)
+    syscall("inotify_add_watch", fd, t.state.encode(), 0xFFF)
     return "watching"
 
 

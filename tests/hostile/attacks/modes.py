@@ -117,6 +117,14 @@ def lock_the_store(t: Targets) -> str | None:
 
 
 @attack
+def lease_on_a_workspace_file(t: Targets) -> str | None:
+    """fcntl(2), F_SETLEASE: whoever opens it for writing waits for 45 s, or until this task is so good."""
+    fd = os.open(t.workspace_file, os.O_RDONLY)
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    return "everybody else's writers wait"
+
+
+@attack
 def setuid_file_in_runs(t: Targets) -> str | None:
     """Whoever runs it later has the daemon's user id."""
     path = os.path.join(t.runs, "setuid")

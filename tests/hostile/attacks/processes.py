@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
+import struct
 import time
+from functools import partial
 
-from tests.hostile.attacks.craft import Targets, attack, read, syscall
+from tests.hostile.attacks.craft import Targets, attack, first, read, syscall
 
 
 @attack
@@ -32,6 +35,47 @@ def session_of_daemon(t: Targets) -> str | None:
 @attack
 def group_of_daemon(t: Targets) -> str | None:
     return f"{os.getpgid(t.daemon)}"
+
+
+@attack
+def group_of_spawner(t: Targets) -> str | None:
+    return f"{os.getpgid(t.spawner)}"
+
+
+@attack
+def group_of_parent(t: Targets) -> str | None:
+    """The spawner again, by what the task knows without luck; inside namespaces nobody."""
+    return f"{os.getpgid(t.parent)}" if t.parent > 1 else None
+
+
+@attack
+def group_of_other_task(t: Targets) -> str | None:
+    return f"{os.getpgid(t.other_task)}"
+
+
+@attack
+def capabilities_of_daemon(t: Targets) -> str | None:
+    """capget(2) of another pid: the filter cannot see which one."""
+    sets = ctypes.create_string_buffer(24)
+    syscall("capget", struct.pack("=Ii", 0x20080522, t.daemon), sets)
+    return sets.raw.hex()
+
+
+@attack
+def facts_of_victim_by_its_pidfd(t: Targets) -> str | None:
+    """PIDFD_GET_INFO (Linux 6.13): user, parent and cgroup of any process, without a question about rights."""
+    return first([partial(facts_of, t.victim, size) for size in (64, 72, 80)])
+
+
+@attack
+def facts_of_daemon_by_its_pidfd(t: Targets) -> str | None:
+    return first([partial(facts_of, t.daemon, size) for size in (64, 72, 80)])
+
+
+def facts_of(pid: int, size: int) -> str:
+    told = bytearray(struct.pack("=Q", 0xFFFF).ljust(size, b"\0"))
+    fcntl.ioctl(syscall("pidfd_open", pid, 0), 3 << 30 | size << 16 | 0xFF << 8 | 11, told)
+    return f"user {told[28:32].hex()}, parent {told[24:28].hex()}"
 
 
 @attack

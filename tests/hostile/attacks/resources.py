@@ -5,14 +5,18 @@ Tried only where a level promises to stop it. Each returns what it got beyond th
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
 import os
+import socket
 import time
 
-from tests.hostile.attacks.craft import Targets, bomb
+from tests.hostile.attacks.craft import Targets, bomb, syscall
 
 MIB = 1024 * 1024
+_OPEN: list[int] = []
+_HELD: list[socket.socket] = []  # until this process ends
 
 
 def fill(folder: str, name: str, most: int, *, each: int) -> int:
@@ -48,10 +52,20 @@ def fill_one(path: str, most: int) -> int:
     return written
 
 
-@bomb
-def fill_tmp(t: Targets) -> str | None:
-    written = fill(os.environ.get("TMPDIR", "/tmp"), "fill", t.tmp_bytes + 16 * MIB, each=8 * MIB)
-    return f"{written} bytes" if written > t.tmp_bytes else None
+def fill_and_keep(most: int) -> int:
+    """Temporary files that stay: half of them by name, the others open and without one; bytes that there was room for."""
+    folder = os.environ.get("TMPDIR", "/tmp")
+    written = 0
+    while written < most:
+        path = os.path.join(folder, f"fill-{written}")
+        wrote = fill_one(path, min(4 * MIB, most - written))
+        if written // (4 * MIB) % 2:
+            _OPEN.append(os.open(path, os.O_RDONLY))
+            os.unlink(path)
+        written += wrote
+        if wrote < 4 * MIB:
+            break
+    return written
 
 
 @bomb
@@ -74,6 +88,20 @@ def fill_root(t: Targets) -> str | None:
 def one_huge_file(t: Targets) -> str | None:
     written = fill(t.runs, "huge", t.file_bytes + 8 * MIB, each=t.file_bytes + 8 * MIB)
     return f"{written} bytes" if written > t.file_bytes else None
+
+
+@bomb
+def space_past_the_size(t: Targets) -> str | None:
+    """fallocate(2), FALLOC_FL_KEEP_SIZE: blocks beyond the end of a file, at which RLIMIT_FSIZE does not look."""
+    path = os.path.join(t.runs, "reserved")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        syscall("fallocate", fd, 1, 0, t.file_bytes + 8 * MIB)
+        got = os.fstat(fd).st_blocks * 512
+    finally:
+        os.close(fd)
+        os.unlink(path)
+    return f"{got} bytes" if got > t.file_bytes else None
 
 
 @bomb
@@ -107,6 +135,24 @@ def fork_as_many_as(most: int) -> int:
             os._exit(0)
     os.close(ours)
     return most
+
+
+def hoard_descriptors() -> int:
+    """As many as the kernel lets a user have on their way through sockets (unix(7), ETOOMANYREFS), and they stay there."""
+    held: list[socket.socket] = []
+    count = 0
+    fds = array.array("i", [0] * 250)
+    with contextlib.suppress(OSError):
+        while True:
+            pair = socket.socketpair()
+            held += pair
+            pair[0].setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    pair[0].sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+                    count += len(fds)
+    _HELD.extend(held)
+    return count
 
 
 @bomb

@@ -28,7 +28,12 @@ def main() -> None:
         request = json.load(file)
     targets = SimpleNamespace(**request["targets"], born_with=born_with, parent=os.getppid(), leader=os.getpid())
     if wait_for := request.get("stay"):
-        say({"up": os.getpid(), "children": resources.fork_as_many_as(request.get("forks", 0))})
+        told = {
+            "filled": resources.fill_and_keep(request.get("fill", 0)),
+            "children": resources.fork_as_many_as(request.get("forks", 0)),
+        }
+        hoarded = resources.hoard_descriptors() if request.get("hoard") else 0
+        say({"up": os.getpid(), **told, "hoarded": hoarded})
         stay(wait_for)
         return
     known = ATTACKS | BOMBS

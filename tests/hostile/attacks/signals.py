@@ -11,7 +11,9 @@ import fcntl
 import os
 import resource
 import signal
+import socket
 import struct
+import time
 from collections.abc import Callable
 
 from tests.hostile.attacks.craft import Targets, attack, bomb, first, syscall
@@ -27,7 +29,9 @@ SIGNALS = {
     "group_of_victim": signal.SIGRTMIN + 6,
     "owner_of_a_pipe_by_group": signal.SIGRTMIN + 7,
     "tgkill_victim": signal.SIGRTMIN + 8,
-    "everybody": signal.SIGURG,
+    "owner_of_a_terminal": signal.SIGRTMIN + 9,
+    "owner_of_a_socket_by_urgent_data": signal.SIGURG,
+    "everybody": signal.SIGWINCH,
 }
 F_SETOWN_EX, F_SETSIG = 15, 10
 
@@ -152,6 +156,30 @@ def owner_of_a_pipe_by_thread(t: Targets) -> None:
         return fcntl.fcntl(fd, F_SETOWN_EX, struct.pack("=ii", 0, t.victim))  # F_OWNER_TID
 
     signal_by_owner(SIGNALS["owner_of_a_pipe_by_thread"], own)
+
+
+@attack
+def owner_of_a_terminal(t: Targets) -> None:
+    """The same by its own terminal, which every task has."""
+    fcntl.fcntl(0, F_SETSIG, SIGNALS["owner_of_a_terminal"])
+    fcntl.fcntl(0, fcntl.F_SETOWN, t.victim)
+    flags = fcntl.fcntl(0, fcntl.F_GETFL)
+    fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC)
+    try:
+        os.write(0, b"\n")  # room to write, and an echo, are both worth a signal
+        time.sleep(0.05)
+    finally:
+        fcntl.fcntl(0, fcntl.F_SETFL, flags)
+        fcntl.fcntl(0, fcntl.F_SETOWN, 0)
+
+
+@attack
+def owner_of_a_socket_by_urgent_data(t: Targets) -> str | None:
+    """A byte out of band is a SIGURG for whoever owns the other end (Linux 5.15: of a Unix socket too)."""
+    ours, theirs = socket.socketpair()
+    fcntl.fcntl(ours, fcntl.F_SETOWN, t.victim)
+    theirs.send(b"!", socket.MSG_OOB)
+    return None
 
 
 def signal_by_owner(number: int, own: Callable[[int], object]) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from tests.hostile.attacks.craft import X32_BIT, Targets, absent, attack, first, syscall
 
 CLONE_NEWTIME = 0x80
+RLIMIT_NICE, RLIMIT_RTPRIO = 13, 14
 KEYRING_OF_USER, IPC_RMID = -4, 0
 NAMESPACES = {
     "mount": 0x00020000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000,
@@ -206,6 +207,14 @@ def message_queue(t: Targets) -> str | None:
 
 
 @attack
+def aio_of_the_host(t: Targets) -> str | None:
+    """io_setup(2): fs.aio-max-nr is one number for the whole machine, and its databases live on it."""
+    context = ctypes.c_ulong()
+    syscall("io_setup", 128, ctypes.byref(context))
+    return f"has {context.value:#x}"
+
+
+@attack
 def bpf(t: Targets) -> str | None:
     attributes = struct.pack("=IIII", 2, 4, 4, 1).ljust(128, b"\0")  # a small array
     return f"has {syscall('bpf', 0, attributes, 128)}"
@@ -304,6 +313,13 @@ def capabilities_in_a_program(t: Targets) -> str | None:
 @attack
 def core_dump(t: Targets) -> str | None:
     return raised(resource.RLIMIT_CORE, 1 << 20)
+
+
+@attack
+def priority_by_its_limits(t: Targets) -> str | None:
+    """A host may let its users be real-time (limits.conf, for sound); a task is none of them."""
+    found = [resource.getrlimit(kind)[1] for kind in (RLIMIT_NICE, RLIMIT_RTPRIO)]
+    return f"{found}" if any(found) else None
 
 
 @attack

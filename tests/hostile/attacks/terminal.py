@@ -9,6 +9,7 @@ import struct
 from tests.hostile.attacks.craft import Targets, attack, syscall, write
 
 TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSCTTY, TIOCSETD = 0x5412, 0x541C, 0x541D, 0x540E, 0x5423
+TIOCEXCL, TIOCNXCL, TIOCPKT, TIOCVHANGUP, TIOCSLCKTRMIOS = 0x540C, 0x540D, 0x5420, 0x5437, 0x5457
 
 
 @attack
@@ -83,6 +84,42 @@ def line_discipline(t: Targets) -> str | None:
     """TIOCSETD loads a module of the kernel for whoever asks (N_SLIP and its kin)."""
     fcntl.ioctl(0, TIOCSETD, struct.pack("=i", 1))
     return "loaded it"
+
+
+@attack
+def nobody_else_opens_it(t: Targets) -> str | None:
+    """TIOCEXCL: the daemon could not look any more whether what it typed was read."""
+    fcntl.ioctl(0, TIOCEXCL)
+    fcntl.ioctl(0, TIOCNXCL)
+    return "had it alone"
+
+
+@attack
+def foreground_of_another_session(t: Targets) -> str | None:
+    """A group of somebody else's in the foreground of this terminal gets its Ctrl-C."""
+    os.tcsetpgrp(0, t.victim_group)
+    return "has it there"
+
+
+@attack
+def packet_mode_from_below(t: Targets) -> str | None:
+    """TIOCPKT is the master's: from here it must not change how the daemon reads."""
+    fcntl.ioctl(0, TIOCPKT, struct.pack("=i", 0))
+    return "turned it off"
+
+
+@attack
+def locked_settings(t: Targets) -> str | None:
+    """TIOCSLCKTRMIOS: settings that nobody can change back."""
+    fcntl.ioctl(0, TIOCSLCKTRMIOS, bytes(60))
+    return "locked them"
+
+
+@attack
+def hang_up(t: Targets) -> str | None:
+    """TIOCVHANGUP: as if the line were gone, for everybody who holds it."""
+    fcntl.ioctl(0, TIOCVHANGUP)
+    return "hung up"
 
 
 @attack
