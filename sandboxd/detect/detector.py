@@ -208,7 +208,8 @@ class Detector:
 
     def _judge(self, view: View, evidence: Evidence) -> Finding | None:
         next_row = None if self._answered is None else self._answered.row + 1
-        past = Past(frozenset(self._answers), next_row, self._was_secret)
+        left_row = max((row + 1 for row, _ in self._left), default=0)
+        past = Past(frozenset(self._answers), next_row, left_row, self._was_secret)
         return judge(self._rules, view, evidence, past, by_shape=self.by_shape)
 
     def _ask(self, view: View, now: float, evidence: Evidence) -> News | None:

@@ -44,12 +44,13 @@ class Finding:
 
 @attrs.frozen
 class Past:
-    """What was asked before: lines that were answered (`shape.without_numbers`), the row below the last of them, and whether
-    that was a secret.
+    """What was asked before: lines that were answered (`shape.without_numbers`), the row below the last of them, the row below
+    all that were taken back, and whether the last answer was a secret.
     """
 
     answered: frozenset[str] = frozenset()
     next_row: int | None = None
+    left_row: int = 0
     was_secret: bool = False
 
 
@@ -121,8 +122,8 @@ def _by_kernel(view: View, evidence: Evidence, past: Past) -> Finding | None:
 def _asked_above(view: View, evidence: Evidence, past: Past) -> str:
     """The line above that asks, where the cursor's is empty: the nearest, or one that other output has pushed up since.
 
-    For the latter somebody must wait for a whole line, and it must stand below what was answered last; the name of a field
-    counts only for one who is blocked in a read, since services that keep their input open report alike: `listening on:`.
+    For the latter somebody must wait for a whole line, and it must stand below what was answered or taken back; the name of a
+    field counts only for one who is blocked in a read, since services that keep their input open report alike: `listening on:`.
     """
     if view.rows and view.rows[-1].strip() and shape.asks_above(view.above):
         return view.above
@@ -130,7 +131,8 @@ def _asked_above(view: View, evidence: Evidence, past: Past) -> str:
         return ""
     near = list(enumerate(view.rows, view.row - len(view.rows)))[-_PUSHED_ROWS:]
     asks = shape.asks_still if evidence.is_exact or evidence.hides_typing else shape.asks_above
-    return next((text for row, text in reversed(near) if row >= (past.next_row or 0) and asks(text)), "")
+    first = max(past.next_row or 0, past.left_row)
+    return next((text for row, text in reversed(near) if row >= first and asks(text)), "")
 
 
 def _goes_on(line: str, evidence: Evidence) -> bool:

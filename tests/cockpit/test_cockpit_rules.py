@@ -268,7 +268,7 @@ async def test_a_rule_answers_and_nobody_is_told_of_the_question(tmp_path):
 
     assert approved.status == "responded"
     assert executor.taken(asks["prompt_id"]) == {"text": "y"}
-    assert news == ["closed"]
+    assert [what for what in news if what != "receipt"] == ["closed"]  # what became of the answer may be known by then, or not
     assert [(one["principal"], one["channel"]) for one in entries if one["event"] == "voted"] == [
         ("policy:small-change", "policy")
     ]

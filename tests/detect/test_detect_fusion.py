@@ -142,6 +142,14 @@ def test_an_answered_question_further_up_is_not_asked_again() -> None:
     assert bench.said == ["Prompt Subject?"]
 
 
+def test_a_question_that_was_taken_back_is_not_asked_again_further_up() -> None:
+    bench = Bench(LINE).out("Proceed? [y/N] ").wait(1).kernel(NOBODY).wait(5)
+
+    bench.out("\r\nwent on without you\r\n").kernel(LINE).wait(5)
+
+    assert bench.said == ["Prompt Proceed? [y/N]", "Withdrawn Proceed? [y/N]", "Stalled went on without you"]
+
+
 @pytest.mark.parametrize("move", ["\x1b[2J\x1b[5;10H", "\x1b[H\x1b[Jtitle\x1b[7;3H", "log\r\n\x1b[9;1H"])
 def test_a_form_whose_questions_have_places_is_asked_where_whole_lines_are_read(move: str) -> None:
     assert Bench(LINE).out(f"{move}Save it? (y/n) ").wait(1).said == ["Prompt Save it? (y/n)"]
