@@ -144,6 +144,7 @@ async def test_node_runs_thirty_times_of_thirty(shop: Workshop, confined: Spawne
         status, out, err = await finish(await confined.start(shop.request("node", terminal=terminal)))
 
         assert status.code == 0, (out, err)
+        assert out.startswith(b"{"), (out, err)
         assert json.loads(out)["git"] == "echoed"
         assert json.loads(out)["tty"] is terminal
 
