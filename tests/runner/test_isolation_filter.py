@@ -121,8 +121,6 @@ def test_where_others_are_seen_nothing_is_asked_of_them_by_pid():
         "session": lambda: os.getsid(other),
         "priority": lambda: os.getpriority(os.PRIO_PROCESS, other),
         "priority of a user": lambda: os.getpriority(os.PRIO_USER, 0),
-        "scheduler": lambda: os.sched_getscheduler(other),
-        "parameters": get_scheduling("sched_getparam", other),
         "interval": get_scheduling("sched_rr_get_interval", other),
     }
 
@@ -153,6 +151,31 @@ def test_a_thread_s_stack_is_still_known():
             raise OSError(found, "pthread_getattr_np")
 
     assert under_the_filter(stack, alone=False) == 0
+
+
+def test_a_thread_s_scheduling_is_still_known():
+    """pthread_getschedparam asks by the thread's own number, and a runtime that is refused says so in a program's output."""
+
+    def scheduling() -> None:
+        libc = ctypes.CDLL(None)
+        libc.pthread_self.restype = ctypes.c_void_p
+        policy, parameters = ctypes.create_string_buffer(8), ctypes.create_string_buffer(64)
+        found = libc.pthread_getschedparam(ctypes.c_void_p(libc.pthread_self()), policy, parameters)
+        if found:
+            raise OSError(found, "pthread_getschedparam")
+
+    assert under_the_filter(scheduling, alone=False) == 0
+
+
+def test_the_scheduling_of_a_hidden_process_is_not_told():
+    hidden = (os.getpid(),)
+    asked = {
+        "scheduler": lambda: os.sched_getscheduler(hidden[0]),
+        "parameters": get_scheduling("sched_getparam", hidden[0]),
+    }
+
+    found = {what: under_the_filter(act, alone=False, hidden=hidden) for what, act in asked.items()}
+    assert found == dict.fromkeys(asked, errno.ESRCH)
 
 
 def test_the_group_of_a_hidden_process_is_not_told_and_that_of_a_child_is():

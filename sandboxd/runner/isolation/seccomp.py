@@ -12,8 +12,9 @@ At `standard` changing a file by its name alone (mode, owner, times, attributes)
 calls, and the run has the daemon's user id. By a descriptor of a file that it may open they still work. Neither may a run ask
 there for session, priority or scheduling by a pid, which might be another's; 0, its own, works. sched_getaffinity says ENOSYS
 and not EPERM: glibc's pthread_getattr_np, which every runtime calls, asks by its own thread's number and goes on after that
-alone. getpgid is left, for `killpg(getpgid(child))` is how children are ended; of the pids in `hidden`, the daemon's and the
-spawner's, it says that there is no such process. capget goes, whose pid stands in memory. Inside bubblewrap the mounts say what
+alone. getpgid is left, for `killpg(getpgid(child))` is how children are ended, and so is what pthread_getschedparam asks by its
+own thread's number (Node prints that it failed); of the pids in `hidden`, the daemon's and the spawner's, they say that there
+is no such process. capget goes, whose pid stands in memory. Inside bubblewrap the mounts say what
 may be changed, and there are no other processes.
 
 At `standard` a process may not hide its own descriptors either (PR_SET_DUMPABLE): the spawner measures temporary files by
@@ -80,7 +81,8 @@ _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE = 1, 2, 0xF
 _PER_LINUX, _ASK_PERSONALITY = 0, 0xFFFFFFFF
 _PRIO_PROCESS: Final = 0
 _IOPRIO_WHO_PROCESS: Final = 1
-_ASK_BY_PID: Final = ("getsid", "sched_getscheduler", "sched_getparam", "sched_getattr", "sched_rr_get_interval")
+_ASK_BY_PID: Final = ("getsid", "sched_getattr", "sched_rr_get_interval")
+_ASK_BUT_OF_HIDDEN: Final = ("getpgid", "sched_getscheduler", "sched_getparam")
 _SET_MODE_FILTER: Final = 1
 _SYS_SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 
@@ -191,12 +193,16 @@ def _pids_are_closed(
     return (
         bpf.if_one_of(numbers(*_ASKS_BY_MEMORY), _NO),
         on("prctl", _dumpable()),
-        on("getpgid", (*bpf.load_argument(0), *bpf.if_one_of(hidden, bpf.refuse(errno.ESRCH)), *_YES)),
+        *(on(name, _unless_of(hidden)) for name in _ASK_BUT_OF_HIDDEN),
         *(on(name, _only(0, 0)) for name in _ASK_BY_PID),
         on("sched_getaffinity", _only(0, 0, otherwise=bpf.refuse(errno.ENOSYS))),
         on("getpriority", _OWN_PRIORITY),
         on("ioprio_get", _OWN_IO_PRIORITY),
     )
+
+
+def _unless_of(hidden: tuple[int, ...]) -> Block:
+    return (*bpf.load_argument(0), *bpf.if_one_of(hidden, bpf.refuse(errno.ESRCH)), *_YES)
 
 
 def _ioctl(refused: tuple[int, ...], kind: int | None = None) -> Block:
