@@ -12,10 +12,7 @@ turned off and has no back pressure, and the end of a request waits on a full qu
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
-import sys
-import termios
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, Protocol
 
@@ -96,13 +93,6 @@ class Connection:
         """Close now if no request runs."""
         if self._reading.deadline != math.inf:
             self._reading.cancel()
-
-    def untaken_bytes(self) -> int:
-        """What waits in the kernel for the client to take it (SIOCOUTQ, tcp(7)); 0 once the socket is closed."""
-        try:
-            return int.from_bytes(fcntl.ioctl(self._stream.socket.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-        except (OSError, ValueError):
-            return 0
 
     def abort(self) -> None:
         """Close the socket under whoever reads or writes; the handler learns that its client is gone."""

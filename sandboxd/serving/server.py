@@ -2,8 +2,7 @@
 
 One accept loop a listener. A Unix peer is looked at once, when it connects (SO_PEERCRED), and what was found reaches every
 request of the connection through the context variable `peer.PEER`. `serve` ends in bounded time, whatever a client does:
-idle connections at once, running answers within `graceful_s` of the wish for the end, the rest by closing their sockets, and
-after `still_s` those of clients that take nothing of what waits for them.
+idle connections at once, running answers within `graceful_s` of the wish for the end, the rest by closing their sockets.
 """
 
 from __future__ import annotations
@@ -141,23 +140,9 @@ class _Server:
         self._emptied = trio.Event()
         if self._open:
             with trio.move_on_after(graceful_s):
-                async with trio.open_nursery() as nursery:  # for as long as anybody is there
-                    nursery.start_soon(self._give_up_on_the_still)
-                    await self._emptied.wait()
-                    nursery.cancel_scope.cancel()
+                await self._emptied.wait()
         for connection in list(self._open):
             connection.abort()
-
-    async def _give_up_on_the_still(self) -> None:
-        """Who reads slowly takes something now and then; a stream can be resumed by number, and an answer asked for again."""
-        before: dict[Connection, int] = {}
-        while True:
-            now = {connection: connection.untaken_bytes() for connection in self._open}
-            for connection, left in now.items():
-                if left and left == before.get(connection):
-                    connection.abort()
-            before = now
-            await trio.sleep(self._settings.still_s)
 
 
 async def _refuse(accepted: trio.socket.SocketType) -> None:

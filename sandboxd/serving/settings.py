@@ -23,6 +23,5 @@ class DoorSettings:
     stall_s: float = 30  # no 64 KiB leave within it: the reader is gone, its stream can be resumed by number
     half_close_s: float = 30  # a client that ended its side still gets an answer that begins by then: it may also have left
     graceful_s: float = 3  # at shutdown: running answers may end within it, then the sockets are closed under them
-    still_s: float = 1.5  # at shutdown: who has taken nothing of what is there for it within it is not waited for any longer
     linger_s: float = 1  # after an early refusal: read the rest of the body, or the client never sees the answer
     ping_s: float = 3  # a2a-sdk's client times a stream out after 5 s of silence

@@ -1,8 +1,7 @@
 """Does a stop of the whole daemon end in time, whatever is connected to it?
 
 The bounds are 0.5 s with idle connections, and with clients that take nothing 0.5 s more than the three seconds of the doors,
-which begin with the stop; in truth who takes nothing is given up after half of them. What is asserted leaves room for a busy
-machine.
+which begin with the stop; what is asserted leaves room for a busy machine.
 """
 
 from __future__ import annotations

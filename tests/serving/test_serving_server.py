@@ -246,29 +246,6 @@ async def test_shutdown_is_bounded_with_clients_that_never_read(tmp_path):
     assert trio.current_time() - start < QUICK.graceful_s + 1
 
 
-async def test_shutdown_does_not_wait_for_clients_that_take_nothing(tmp_path):
-    async with served(small_app(), tmp_path, attrs.evolve(QUICK, stall_s=60, graceful_s=60, still_s=0.3)) as server:
-        for stream in (await server.connect(), await server.connect_unix()):
-            await stream.send_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n")
-            await stream.receive_some(1)
-        server.closing.set()
-        with trio.fail_after(20):
-            await server.ended.wait()
-
-
-async def test_shutdown_waits_for_a_client_that_takes_something(tmp_path):
-    async with served(small_app(), tmp_path, attrs.evolve(QUICK, stall_s=60, graceful_s=2, still_s=0.3)) as server:
-        stream = await server.connect()
-        await stream.send_all(b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n")
-        start = trio.current_time()
-        server.closing.set()
-        with contextlib.suppress(trio.BrokenResourceError):
-            while await stream.receive_some(65_536):
-                pass
-
-    assert trio.current_time() - start >= 1.5
-
-
 async def test_what_was_waited_before_the_doors_close_counts_for_their_grace(tmp_path):
     async with served(small_app(), tmp_path, attrs.evolve(QUICK, stall_s=60, graceful_s=60), waited_s=59) as server:
         stream = await server.connect()
