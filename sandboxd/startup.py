@@ -57,7 +57,7 @@ async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:
     with ExitStack() as stack:
         hangups = open_hangups(stack)  # a SIGHUP that comes while it starts must not end it
         async with birth.newborn() as newborn:
-            from sandboxd import daemon  # noqa: PLC0415 - it takes long, and the spawner comes up meanwhile
+            from sandboxd import daemon  # noqa: PLC0415 - at the top it would be loaded before the spawner begins
 
             await daemon.run(written, manager, cgroup, hangups, newborn)
 
@@ -78,7 +78,7 @@ def _make_state_dir(config: Config) -> None:
 
 def _last_word(error: BaseException, manager: Manager) -> int:
     """Say why the daemon ended to whoever started it; a bug of ours is raised again."""
-    from sandboxd.daemon import EXPECTED  # noqa: PLC0415 - as above
+    from sandboxd.daemon import EXPECTED  # noqa: PLC0415 - at the top it would be loaded before the spawner begins
 
     leaves = list(_leaves(error))
     if not all(isinstance(leaf, (LoadError, BadHandover, *EXPECTED)) for leaf in leaves):

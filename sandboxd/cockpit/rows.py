@@ -37,10 +37,11 @@ from sandboxd.cockpit.codec import Wire, decode, decode_wire, encode, encode_wir
 from sandboxd.cockpit.receipts.receipt import Receipt, What
 from sandboxd.cockpit.record import News, Pending, Place, Record, Sighting
 
-_RECEIPTS: Final = (
-    "(SELECT json_group_array(json_array(what, how, said_at_us, at_us)) FROM receipts WHERE prompt = prompts.number)"
+_RECORDS: Final = (
+    "SELECT number, host, task_id, context_id, envelope, links, body,"
+    " (SELECT json_group_array(json_array(what, how, said_at_us, at_us)) FROM receipts WHERE prompt = prompts.number)"
+    " FROM prompts "
 )
-_RECORDS: Final = f"SELECT number, host, task_id, context_id, envelope, links, body, {_RECEIPTS} FROM prompts "  # noqa: S608 - ours
 _UNSAID: Final = ("nothing", "repeated")  # nobody did anything, and nothing came of it
 _SAYS_SOMETHING: Final = ("counted", "decided")
 

