@@ -49,13 +49,6 @@ def teller(make_daemon) -> Daemon:
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def cockpit(tmp_path: Path, teller: Daemon, receiver: Receiver) -> Iterator[Cockpit]:
     hook = f'''
 [[webhook]]
