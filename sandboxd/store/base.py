@@ -236,8 +236,8 @@ class Store(Protocol):
         terminal event arrives becomes `ended`). Raises `Conflict` when the task's last sequence number is not `after`.
         """
 
-    async def view(self, task_id: str) -> TaskView | None:
-        """The task as it stands, or None."""
+    async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
+        """The task as it stands, or None. `history_length`: how much of its history is read, the latest; None: all."""
 
     async def owner(self, task_id: str) -> str | None:
         """The principal that created the task, or None."""
