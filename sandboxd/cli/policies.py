@@ -22,8 +22,7 @@ from sandboxd.cli.exits import Exit, Failure, of_load_error
 from sandboxd.cli.options import json_option
 from sandboxd.cockpit.config import read_rules
 from sandboxd.cockpit.context import Known, Preseed, load_preseeds, resolve_context
-from sandboxd.cockpit.controller import terms_of
-from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
+from sandboxd.cockpit.rules import Resolved, RuleBook, resolve, terms_of
 from sandboxd.errors import LoadError
 from sandboxd.hitl.envelope import PromptEnvelope
 from sandboxd.hitl.received import parse_envelope

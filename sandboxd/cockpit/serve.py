@@ -27,6 +27,7 @@ from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.records import open_records
 from sandboxd.cockpit.relay.serve import open_relay, relay_door
 from sandboxd.cockpit.reload import Reloader
+from sandboxd.cockpit.room import Room
 from sandboxd.cockpit.watch import LOOK_EVERY_S, watch
 from sandboxd.cockpit.web.serve import open_web
 from sandboxd.db.connection import DatabaseUnavailable
@@ -60,6 +61,7 @@ async def open_cockpit(config: CockpitConfig, *, look_every_s: float = LOOK_EVER
             *(records, agents, judge, now),
             rules=config.rules,
             questions_max=config.questions_max,
+            room=Room(config.open_per_host_max, config.open_max),
             mission_tries=config.mission_tries,
             pushes=PushSource(config.state_dir, {host.name: host for host in config.hosts}),
         )

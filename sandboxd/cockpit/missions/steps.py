@@ -45,7 +45,7 @@ class Missing:
 
 @attrs.frozen
 class Shown:
-    """The host shows its task. `observed`: it waits for something that cannot be asked here. `looked`: as was asked for."""
+    """The host shows its task. `observed`: it waits for something that is not asked here. `looked`: as was asked for."""
 
     task_id: str
     state: str

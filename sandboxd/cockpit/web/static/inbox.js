@@ -98,9 +98,15 @@ export class Inbox {
   }
 
   others() {
-    return [
-      el("p", { class: "section" }, "Ask what cannot be answered here"),
-      ...this.sightings.map((one) => el("div", { class: "sighting" },
+    const waits = (one) => one.kind === "postponed";
+    return [...this.apart("Wait for room", this.sightings.filter(waits)),
+      ...this.apart("Ask what cannot be answered here", this.sightings.filter((one) => !waits(one)))];
+  }
+
+  apart(title, sightings) {
+    return sightings.length === 0 ? [] : [
+      el("p", { class: "section" }, title),
+      ...sightings.map((one) => el("div", { class: "sighting" },
         el("b", {}, `${plain(one.host)} · ${plain(one.task_id)}`), el("span", { class: "says" }, firstLine(one.text)), el("span", { class: "hint" }, plain(one.why)))),
     ];
   }
