@@ -101,6 +101,7 @@ def described(prompt: Mapping[str, Any], now: datetime) -> list[tuple[str, str]]
         ("state", state),
         ("step", str(prompt["step"])),
         ("reason", str(prompt["reason"])),
+        ("way out", str(prompt["way_out"])),
         ("asked", ago(now, it.asked_at)),
         ("left", "" if prompt["phase"] == "closed" else left(now, it.deadline)),
         ("choices", ", ".join(f"{choice.text} ({choice.title})" for choice in it.choices)),

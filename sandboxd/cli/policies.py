@@ -103,9 +103,9 @@ def _explain(
         told["nobody"] = approval.dead_end
     code = Exit.OTHER if isinstance(found, str) else Exit.DONE
     if name:
-        may = approval.is_eligible(_principal(name))
-        told[name] = "may answer, where granted to answer at all" if may else "may not answer"
-        code = Exit.DONE if may else Exit.NOT_ALLOWED
+        why = approval.why_not(_principal(name))
+        told[name] = f"may not answer: {why}" if why else "may answer, where granted to answer at all"
+        code = Exit.NOT_ALLOWED if why else Exit.DONE
     return told, code
 
 

@@ -203,6 +203,7 @@ def _asked(mission: Mission, event: Asked) -> Mission:
         asked = Question(
             *(event.number, approval.question.prompt_id, approval.step, approval.reason, approval.held),
             is_closing=approval.closing is not None,
+            is_barren=bool(approval.dead_end),
         )
         return attrs.evolve(mission, questions=tuple(sorted((*others, asked), key=lambda one: one.number)))
     after = attrs.evolve(mission, questions=others)

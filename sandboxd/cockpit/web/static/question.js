@@ -98,13 +98,14 @@ export class QuestionView {
   }
 
   banner(question) {
+    const wayOut = question.way_out ? el("p", {}, "Way out: ", plain(question.way_out)) : null;
     if (question.phase === "closed") {
       const kind = question.status === "responded" ? "good" : question.status === "cancelled" ? "" : "warn";
-      return el("p", { class: `box ${kind}` }, el("b", {}, this.closedWords(question)), question.reason ? ` ${plain(question.reason)}` : "");
+      return el("div", { class: `box ${kind}` }, el("p", {}, el("b", {}, this.closedWords(question)), question.reason ? ` ${plain(question.reason)}` : ""), wayOut);
     }
-    if (question.responders.dead_end) return el("p", { class: "box bad" }, el("b", {}, "Nobody can answer this. "), plain(question.responders.dead_end));
-    if (question.held) return el("p", { class: "box warn" }, el("b", {}, "What became of the answer cannot be found out. "), plain(question.reason));
-    if (question.phase !== "open") return el("p", { class: "box" }, el("b", {}, `The answer is ${phaseWord(question)}. `), plain(question.reason));
+    if (question.responders.dead_end) return el("div", { class: "box bad" }, el("p", {}, el("b", {}, "Nobody can answer this. "), plain(question.responders.dead_end)), wayOut);
+    if (question.held) return el("div", { class: "box warn" }, el("p", {}, el("b", {}, "What became of the answer cannot be found out. "), plain(question.reason)), wayOut);
+    if (question.phase !== "open") return el("div", { class: "box" }, el("p", {}, el("b", {}, `The answer is ${phaseWord(question)}. `), plain(question.reason)), wayOut);
     if (!question.may_answer) return el("p", { class: "box" }, "You may look at this question, and not answer it.");
     if (question.has_voted) return el("p", { class: "box accent" }, el("b", {}, `You have answered; ${question.votes.length} of ${question.responders.votes_needed} so far. `), "A further answer of yours replaces it.");
     if (question.status === "invalid") return el("p", { class: "box warn" }, el("b", {}, "The last answer did not fit. "), `The question is still open. ${plain(question.reason)}`);
