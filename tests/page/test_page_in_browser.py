@@ -251,6 +251,34 @@ def test_a_host_that_goes_away_is_said_so_and_comes_back(site, visit):
     expect(reader.row(again)).to_be_visible(timeout=WAIT_S * 1000)
 
 
+def test_the_countdown_goes_by_the_cockpits_clock_and_not_by_the_browsers(site, visit):
+    question = site.question("Deploy? [y/N] ")
+    reader = visit()
+    reader.page.add_init_script("const now = Date.now; Date.now = () => now() + 86_400_000;")  # a day ahead
+    reader.go()
+    reader.open(question)
+
+    expect(reader.page.locator(".timer")).to_contain_text("min left", timeout=WAIT_S * 1000)
+    expect(reader.row(question)).to_contain_text("min")
+    expect(reader.page.locator(".choice")).to_have_count(2)
+
+
+def test_what_is_paused_names_its_reason_and_its_way_out(site, visit):
+    envelope: dict[str, Any] = {
+        "prompt_id": "0b5c0f3e-8d4f-4a4b-9f0f-000000000002",
+        "prompt": "Who may say this?",
+        "response_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+        "allowed_responders": ["team:ops"],
+    }
+    site.executor.ask(site.executor.begin(), envelope)
+    reader = visit()
+    reader.page.locator(".row").click()
+
+    reader.sees("no responder rule is understood: team:ops", ".box.bad")
+    reader.sees("Way out: nobody may answer it here: answer it at its host, or end its task", ".box.bad")
+    reader.no_longer_sees(".answer")
+
+
 def test_a_question_is_text_whatever_it_holds(site, visit):
     hostile = "<img src=x onerror=alert(1)> \u202egnp.exe\u202c ok? [y/N] "
     question = site.question(hostile)
