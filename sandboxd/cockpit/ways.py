@@ -11,7 +11,7 @@ from typing import Final
 from sandboxd.approvals.record import Approval
 
 _HELD: Final = "have it found out once more (resume), close it on your own word (settle), or end its task (cancel)"
-_NOBODY: Final = "nobody may answer it here: answer it at its host, or end its task (cancel)"
+_NOBODY: Final = "answer it at its host, or end its task (cancel)"
 _BY_ITSELF: Final = "what the host took is being found out, and it goes on by itself; or end its task (cancel)"
 _CLOSED: Final = (
     "where its program waits still, have it asked again (reissue) or answer it at its host; else nothing is left to do"

@@ -44,7 +44,7 @@ def after(*events: Event, tries_max: int = 3) -> Mission:
 
 def approval(**changes) -> Approval:
     question = Question("0b5c0f3e-8d4f-4a4b-9f0f-00000000000f", "digest")
-    asked = Approval(question, Terms(), "seed", NOW, NOW + timedelta(hours=1), "nobody waits longer here", ())
+    asked = Approval(question, Terms(), "seed", NOW, NOW + timedelta(hours=1), "as long as this cockpit waits", ())
     return attrs.evolve(asked, **changes)
 
 
