@@ -144,5 +144,6 @@ class _Exchange(Exchange):
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
             policy = [] if b"content-security-policy" in names else [(b"content-security-policy", _NOTHING)]
-            message["headers"] = [*message["headers"], *policy, *_HEADERS]
+            usual = [header for header in _HEADERS if header[0] not in names]
+            message["headers"] = [*message["headers"], *policy, *usual]
         await super().send(message)
