@@ -14,19 +14,20 @@ than the daemon. A program that writes secrets sets its own mode.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import signal
 import stat
+import termios
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal, NoReturn
 
 import attrs
-from ptyprocess import PtyProcess
 
 from sandboxd.policy.model import LaunchPlan
-from sandboxd.runner import handover, linux
+from sandboxd.runner import cgroup, handover, linux
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.protocol import SpawnFailed
 
@@ -147,23 +148,17 @@ class _Become:
     handed: tuple[int, ...]
     confinement: Confinement | None
 
-    @property
-    def fds(self) -> tuple[int, ...]:
-        inside = () if self.confinement is None else self.confinement.fds
-        mine = (self.folder_fd, self.cgroup_fd, self.failure_fd, self.tell_fd)
-        return tuple(fd for fd in (*mine, *self.handed, *inside) if fd is not None)
-
-    def __call__(self) -> NoReturn:
-        """Turn this forked child into the program."""
+    def __call__(self, *, is_inside: bool) -> NoReturn:
+        """Turn this forked child into the program. `is_inside`: it is in its cgroup already."""
         what: str = "set up the process"
         reason: Reason = "start-failed"
         try:
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != self.spawner_pid:  # it died before the line above could count
                 os._exit(_EXEC_FAILED)
-            if self.cgroup_fd is not None:
+            if self.cgroup_fd is not None and not is_inside:
                 what = "enter its cgroup"
-                os.write(self.cgroup_fd, b"0")
+                cgroup.move_here(self.cgroup_fd)
             what = "enter its sandbox"
             writable: list[int] = []
             if self.confinement is not None:
@@ -199,27 +194,15 @@ class _Become:
 
 def _on_terminal(become: _Become) -> _Begun:
     """A child that leads its own session on a private pty."""
+    master, slave = os.openpty()
     try:
-        process = PtyProcess.spawn(
-            [become.program],
-            dimensions=ROWS_AND_COLUMNS,
-            preexec_fn=become,  # it never returns: argv and environment go to exec exactly as the plan has them
-            pass_fds=become.fds,
-        )
-    except BaseException:
-        if os.getpid() != become.spawner_pid:  # raised in the child, before `become`: it must not go on as a second spawner
-            os._exit(_EXEC_FAILED)
-        raise
-    try:
-        return _Begun(process.pid, terminal=os.dup(process.fd))
+        termios.tcsetwinsize(slave, ROWS_AND_COLUMNS)
+        return _Begun(_fork(become, (slave, slave, slave), is_terminal=True), terminal=master)
     except OSError:
-        _end(process.pid)
+        os.close(master)
         raise
     finally:
-        # From here on ptyprocess owns nothing: its `close` sleeps, and its `__del__` would kill the child and wait for it.
-        process.fileobj.close()
-        process.closed = True
-        process.fd = -1
+        os.close(slave)
 
 
 def _on_pipes(become: _Become) -> _Begun:
@@ -232,20 +215,28 @@ def _on_pipes(become: _Become) -> _Begun:
         fds += [stdout, stdout_write]
         stderr, stderr_write = os.pipe()
         fds += [stderr, stderr_write]
-        pid = os.fork()
+        pid = _fork(become, (null, stdout_write, stderr_write))
     except OSError:
         _close(fds)
         raise
+    _close((null, stdout_write, stderr_write))
+    return _Begun(pid, stdout=stdout, stderr=stderr)
+
+
+def _fork(become: _Become, streams: tuple[int, int, int], *, is_terminal: bool = False) -> int:
+    """The pid of a child with these standard streams that goes on to become the program."""
+    pid, is_inside = linux.fork(become.cgroup_fd)
     if pid == 0:
         try:
             os.setsid()
-            for number, fd in enumerate((null, stdout_write, stderr_write)):
+            if is_terminal:
+                fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+            for number, fd in enumerate(streams):
                 os.dup2(fd, number, inheritable=True)
-            become()
+            become(is_inside=is_inside)
         finally:
             os._exit(_EXEC_FAILED)
-    _close((null, stdout_write, stderr_write))
-    return _Begun(pid, stdout=stdout, stderr=stderr)
+    return pid
 
 
 def _end(pid: int) -> None:

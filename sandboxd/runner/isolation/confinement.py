@@ -32,7 +32,7 @@ class Confinement:
     @property
     def fds(self) -> tuple[int, ...]:
         """What the child needs besides, until it has exec'd."""
-        inside = () if self.sandbox is None else (self.sandbox.first_fd,)
+        inside = () if self.sandbox is None else self.sandbox.news_fds
         return (self.view.workspace.fd, *(bound.fd for bound in self.view.writable), *inside)
 
     def enter(self, *, tell_fd: int, terminal: bool) -> list[int]:

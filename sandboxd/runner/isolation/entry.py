@@ -1,8 +1,8 @@
 """How does a forked child get into the namespaces that wait for it, and what must it leave outside?
 
-In two steps: the spawner's child joins them all at once by the pidfd of their first process (setns(2), Linux 5.8), and forks
-once more, because only a child is born into another pid namespace. The first one tells its pid and ends; the second becomes a
-child of the spawner, which is a subreaper, takes the terminal, and goes on to become the program.
+In two steps: the spawner's child joins them by the pidfd of their first process (setns(2), Linux 5.8), and forks once more,
+because only a child is born into another pid namespace. The first one tells its pid and ends; the second becomes a child of
+the spawner, which is a subreaper, takes the terminal, and goes on to become the program.
 
 Joining a user namespace of one's own gives every capability in it. They are used to put the writable folders in their place,
 and are gone before anything else happens.
@@ -38,16 +38,21 @@ _ALONE_S: Final = 10  # the first child ends at once
 
 
 def join(sandbox: Sandbox, *, network: bool, tell_fd: int, terminal: bool) -> None:
-    """Become the second child, inside. The first writes the second's pid to `tell_fd` and never returns from here."""
-    flags = _NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | (0 if network else _NEWNET)
+    """Become the second child, inside. The first writes the second's pid to `tell_fd` and never returns from here.
+
+    Users and processes first, as soon as they are there: the second child is born while bubblewrap still mounts.
+    """
     if terminal:
         fcntl.ioctl(0, termios.TIOCNOTTY)  # a terminal has one session, and that of this process ends with it
-    linux.setns(sandbox.first_fd, flags)
+    inside = sandbox.first()
+    linux.setns(inside, _NEWUSER | _NEWPID)
     first = os.pidfd_open(os.getpid())
     second = os.fork()
     if second:
         os.write(tell_fd, str(second).encode())
         os._exit(0)
+    sandbox.wait_mounted()
+    linux.setns(inside, _NEWNS | _NEWIPC | _NEWUTS | (0 if network else _NEWNET))
     poll = select.poll()
     poll.register(first, select.POLLIN)
     if not poll.poll(_ALONE_S * 1000):

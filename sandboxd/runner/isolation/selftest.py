@@ -150,7 +150,7 @@ def _bubblewrap(path: str) -> Ability:
         fds = [os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for name in (folder, f"{folder}/own")]
         view = View("/usr/bin/env", Bound(fds[0], folder), (Bound(fds[1], f"{folder}/own"),))
         try:
-            made = sandbox.make(view, bubblewrap=path)
+            made = sandbox.begin(view, bubblewrap=path)
         except Unusable as error:
             _close(fds)
             return Ability("bubblewrap", works=False, reason=str(error), cure=sandbox.CURE)
@@ -161,15 +161,17 @@ def _bubblewrap(path: str) -> Ability:
         finally:
             os.close(tell)
             _reap(os.read(told, 32))
-            made.close()
-            os.waitpid(made.pid, 0)
-            _close((told, *fds))
+            made.undo()
+            _close((told, *made.news_fds, *fds))
     return _told("bubblewrap", why, path, sandbox.CURE)
 
 
 def _look_around(confinement: Confinement, folder: str, secret: str, tell: int) -> str:
     """Join the namespaces and try what must not be possible there."""
-    writable = confinement.enter(tell_fd=tell, terminal=False)
+    try:
+        writable = confinement.enter(tell_fd=tell, terminal=False)
+    except Unusable as error:
+        return str(error)
     signal.alarm(_CHILD_S)  # the second child has none yet
     if (seen := [name for name in os.listdir("/proc") if name.isdigit() and int(name) > _PIDS_INSIDE]) or len(writable) != 1:
         return f"nothing is enforced: a child sees processes outside ({len(seen)})"
