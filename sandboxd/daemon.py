@@ -174,6 +174,8 @@ async def run(
         gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
         keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())
         with ExitStack() as stack:
+            # From the moment that somebody can reach it, being told to stop is no sudden death.
+            stops = stack.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT))
             listeners = open_doors(config, settings, manager.sockets, stack)
             limits = card_limits(config)
             doors = Doors(
@@ -187,7 +189,7 @@ async def run(
             )
             reloader = Reloader(written, manager, host, doors.pace, tokens, limits, listeners, load_packs)
             async with trio.open_nursery() as nursery:  # the doors, and what watches over the daemon
-                nursery.start_soon(_stop_on_signal, host, doors, manager.notifier)
+                nursery.start_soon(_stop_on_signal, stops, host, doors, manager.notifier)
                 nursery.start_soon(_reload_on_signal, hangups, reloader)
                 nursery.start_soon(_watch_spawner, host, doors)
                 nursery.start_soon(doors.presence.watch)
@@ -257,14 +259,23 @@ def _capabilities(config: Config) -> Capabilities:
             return Capabilities(push_notifications=config.push.enabled, extended_card=True)
 
 
-async def _stop_on_signal(host: Host, doors: Doors, notifier: Notifier) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for number in signals:
-            _log.info("stopping", signal=signal.Signals(number).name)
+async def _stop_on_signal(stops: AsyncIterator[int], host: Host, doors: Doors, notifier: Notifier) -> None:
+    async def stop() -> None:
+        await host.supervisor.stop()
+        doors.closing.set()
+
+    async with trio.open_nursery() as nursery:
+        stopping = False
+        async for number in stops:
+            name = signal.Signals(number).name
+            if stopping:  # told twice: every wait of a stop has its own bound, and none gets shorter by it
+                _log.info("already stopping", signal=name)
+                continue
+            stopping = True
+            _log.info("stopping", signal=name)
             notifier.stopping("stopping; what is live ends, and open questions with it")
             _exit_in_the_end()
-            await host.supervisor.stop()
-            doors.closing.set()
+            nursery.start_soon(stop)
 
 
 def _exit_in_the_end() -> None:

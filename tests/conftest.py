@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,11 @@ import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.support.fixtures"]
+
+# A job in the background ignores Ctrl-C, perhaps hangups, and so does whatever it starts (execve(2)): no test could end that.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NODE_MIN = 18

@@ -27,13 +27,15 @@ def bury(base: Path | None, spared: Collection[int]) -> list[int]:
     `spared`: children of the daemon (with all below them) that have sessions of their own and are not to be touched.
     """
     deadline = time.monotonic() + BURY_S
+    empty_looks = 0  # what was forked behind a look, by one that died before it was looked at, is seen by the next
     while True:
         if base is not None:
             cgroup.kill(base)
         left = [proc for proc in _left_behind(spared) if not _is_reaped(proc)]
         for proc in left:
             tree.send(proc, signal.SIGKILL)
-        is_gone = not left and (base is None or cgroup.remove(base))
+        empty_looks = 0 if left else empty_looks + 1
+        is_gone = empty_looks > 1 and (base is None or cgroup.remove(base))
         if is_gone or time.monotonic() >= deadline:
             return [proc.pid for proc in left]
         time.sleep(_TICK_S)

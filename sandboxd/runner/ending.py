@@ -147,7 +147,8 @@ class Ending:
                 cgroup.kill(base)
             tree.sweep(trees, trees, self._pid)
             self.reap()
-            left = tree.all_members(trees, trees, self._pid)
+            # What was forked behind the first look, by one that died before it was looked at, is an orphan by the second.
+            left = tree.all_members(trees, trees, self._pid) or tree.chase(trees, trees)
             if not left and (base is None or cgroup.remove(base)):
                 break
             time.sleep(TICK_S)

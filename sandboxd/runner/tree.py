@@ -208,12 +208,19 @@ def chase(trees: Collection[Tree], ending: Collection[Tree]) -> list[tuple[Proc,
     killed: list[tuple[Proc, Tree | None]] = []
     known: set[int] = set()  # nothing is reaped meanwhile, so a pid stays whose it is
     for _ in range(_QUICK_PASSES):
-        found = _orphans(trees, ending, known)
-        if not found:
-            break
-        for orphan, whose in found:
+        living = _living(
+            killed
+        )  # before the look: who is a zombie has handed its children to this process, so they are seen then
+        known_before = len(known)
+        for orphan, whose in _orphans(trees, ending, known):
             os.kill(orphan.pid, signal.SIGKILL)  # our own child, not reaped yet: the pid is still its own
             killed.append((orphan, whose))
+        if len(known) == known_before:  # even one that was found dead may have had children: the next look tells
+            return living
+    return _living(killed)
+
+
+def _living(killed: Collection[tuple[Proc, Tree | None]]) -> list[tuple[Proc, Tree | None]]:
     return [(proc, whose) for proc, whose in killed if (now := look(proc.pid)) is not None and not now.is_zombie]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from sandboxd.cli.main import main
 from sandboxd.runner import witness
+from tests.support.programs import begun
 
 REPOSITORY = Path(__file__).parents[2]
 ASKS = "import getpass; getpass.getpass('Token: '); input('Sure? [y/N] '); raise SystemExit(3)"
@@ -21,7 +22,7 @@ ASKS = "import getpass; getpass.getpass('Token: '); input('Sure? [y/N] '); raise
 def record(folder: Path, *options: str, typed: str) -> tuple[int, list[Any], dict[str, Any]]:
     argv = [sys.executable, "-m", "sandboxd", "record", "-o", "r.cast", *options, "--", sys.executable, "-c", ASKS]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    with subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+    with begun(argv, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdin is not None
         assert running.stdout is not None
         os.set_blocking(running.stdout.fileno(), True)

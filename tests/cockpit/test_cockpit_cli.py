@@ -15,6 +15,7 @@ from tests.cockpit.test_cockpit_foreign import question
 from tests.fakes.executor import Executor
 from tests.support.cockpit import WAIT_S, Cockpit
 from tests.support.daemon import Daemon, output_of, prompt_of, wait_until
+from tests.support.programs import begun
 from tests.support.tokens import sandboxd
 
 RULES = """
@@ -180,7 +181,7 @@ def test_a_watcher_sees_what_happens_and_can_go_on_where_it_was(cockpit, executo
     argv = [sys.executable, "-m", "sandboxd", "watch", "--json", "--cockpit", cockpit.url]
     token = ["--token-file", str(cockpit.folder / "alice.token")]
     prompt_id = ask(executor, cockpit)
-    with subprocess.Popen([*argv, prompt_id, "--after", "0", *token], stdout=subprocess.PIPE, text=True) as watcher:
+    with begun([*argv, prompt_id, "--after", "0", *token], stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout is not None
         first = json.loads(watcher.stdout.readline())
         cockpit.cli("answer", prompt_id, "--text", "y")
@@ -198,7 +199,7 @@ def test_a_watcher_sees_what_happens_and_can_go_on_where_it_was(cockpit, executo
 def test_a_watcher_of_a_host_sees_a_task_ask_and_end(shared, tmp_path):
     seen = tmp_path / "seen"
     argv = [sys.executable, "-m", "sandboxd", "watch", "--json", "--config", str(shared.config)]
-    with seen.open("wb") as out, subprocess.Popen(argv, stdout=out) as watcher:
+    with seen.open("wb") as out, begun(argv, stdout=out) as watcher:
         task = shared.run([["ask", "Proceed? [y/N] "]])
 
         def states() -> list[str]:

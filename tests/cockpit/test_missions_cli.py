@@ -94,5 +94,5 @@ def test_what_cannot_be_started_says_why(cockpit, shared):
     wrong = cockpit.cli("missions", "start", "nowhere", "node", "--adapter", "a", "--mode", "plan")
     assert wrong.returncode == 1
     assert "no such host" in wrong.stderr
-    assert cockpit.cli("missions", "show", "99").returncode == 3
+    assert cockpit.cli("missions", "show", "no-such").returncode == 3
     assert cockpit.cli("missions", "list", person=None).returncode == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 from typing import Any
 
@@ -12,6 +11,7 @@ import psutil
 from tests.courier.conftest import ALLOW
 from tests.support.daemon import HITL, Daemon, prompt_of, wait_until
 from tests.support.orchestrator import Orchestrator, prompt_in
+from tests.support.programs import begun
 
 SECRET = "a secret of sixteen characters"
 ASK: list[list[Any]] = [["ask", "Apply the change? [y/N] "], ["exit", 0]]
@@ -194,7 +194,7 @@ def test_a_courier_of_its_own_connects_to_the_daemon(make_daemon, make_receiver)
     task = run_with(daemon, {"url": receiver.url()})
     assert not couriers_of(daemon)
     argv = [sys.executable, "-m", "sandboxd", "courier", "--config", str(daemon.config)]
-    with subprocess.Popen(argv) as courier:
+    with begun(argv) as courier:
         daemon.answer(task)
         wait_until(lambda: states_10(receiver.events)[-1:] == ["COMPLETED"], what="the end")
         daemon.end()

@@ -14,6 +14,7 @@ import trio
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import open_database
 from sandboxd.db.schema import Schema
+from tests.support.programs import begun
 
 FIRST = "CREATE TABLE notes (text TEXT) STRICT; INSERT INTO notes VALUES ('first');"
 SECOND = "ALTER TABLE notes ADD COLUMN stars INTEGER; UPDATE notes SET stars = 5;"
@@ -96,7 +97,7 @@ def test_the_lock_goes_with_its_process_however_that_died(path):
     )
     command = [sys.executable, "-c", program, str(path), FIRST]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as owner:
+    with begun(command, stdout=subprocess.PIPE, env=environment) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"open\n"
         said = trio.run(refusal, path)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import attrs
 
 from tests.support.daemon import Daemon, output_of, wait_until
+from tests.support.programs import begun
 
 WAIT_S = 60.0
 
@@ -74,7 +75,7 @@ def _own_terminal() -> None:
 def test_it_shows_what_was_printed_and_what_comes_and_ends_with_the_task(shared: Daemon):
     task = shared.run([["print", "before\n"], ["ask", "Proceed? [y/N] "], ["print", "\u001b[31mafter\u001b[0m\n"], ["exit", 3]])
     argv = command(shared, task["id"], "--exit-code")
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with begun(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "before\n"

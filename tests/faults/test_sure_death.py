@@ -1,6 +1,7 @@
 """Kills, crashes and restarts: nothing lives on, nothing is told wrong."""
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -50,6 +51,27 @@ def test_stopping_the_daemon_ends_its_runs_and_says_so(daemon: Daemon):
     daemon.start()
     after = daemon.get(task["id"])
     assert (state_of(after), outcome_of(after)["reason"]) == ("FAILED", "daemon-stopped")
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_a_daemon_that_is_stopped_once_its_doors_are_open_stops_in_order(make_daemon: Callable[..., Daemon], round_: int):
+    daemon = make_daemon()  # it may not have said yet that it is ready
+
+    assert daemon.stop() == 0
+    assert "event=stopped" in daemon.log()
+
+
+def test_a_daemon_that_is_told_twice_stops_in_the_same_order(daemon: Daemon):
+    task = daemon.run([HOSTILE, ASK])
+    assert daemon.process is not None
+    daemon.process.terminate()
+    wait_until(lambda: "event=stopping" in daemon.log(), timeout_s=20, what="the first wish to be heard")
+
+    assert daemon.stop() == 0  # the tree takes its time
+
+    assert "already stopping" in daemon.log()
+    assert processes_with(task["id"]) == []
+    assert "event=stopped" in daemon.log()
 
 
 @pytest.mark.parametrize("round_", range(5))

@@ -18,6 +18,7 @@ from sandboxd.runner.client import open_spawner
 from sandboxd.runner.isolation.levels import Kept, resolve
 from sandboxd.runner.isolation.selftest import probe_for
 from tests.runner.workshop import finish, start_daemon, started, wait_until
+from tests.support.programs import begun
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ __import__("time").sleep(60)
 def test_what_is_held_is_not_swept_and_what_was_left_is(base):
     parent = os.environ.get("SANDBOXD_TEST_CGROUP", "")
     root = str(Path(__file__).resolve().parents[2])
-    with subprocess.Popen(
+    with begun(
         [sys.executable, "-c", MAKER, parent],
         stdout=subprocess.PIPE,
         text=True,

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from sandboxd.serving.ancestry import ProcessLine, judge, peer_credentials, peer_pidfd, read_stat
+from tests.support.programs import begun
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_peer_of_another_pid_namespace_is_unclear(me):
 
 
 def test_a_peer_that_is_gone_is_told():
-    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+    with begun([sys.executable, "-c", ""]) as child:
         descriptor = os.pidfd_open(child.pid)
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
@@ -73,7 +74,7 @@ def test_a_peer_that_is_gone_is_told():
 
 def test_real_processes(me):
     script = "import os,sys; os.setsid(); os.fork() and os._exit(0); print(os.getpid(), flush=True); sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with begun([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdin is not None
         grandchild = int(child.stdout.readline())
@@ -91,7 +92,7 @@ def test_real_processes(me):
 
 def test_a_name_with_parentheses_is_read(me):
     script = "import ctypes,sys; ctypes.CDLL(None).prctl(15, b'a) S 1 ('); print('x', flush=True); sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with begun([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stdin is not None
         child.stdout.readline()

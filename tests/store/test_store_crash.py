@@ -16,6 +16,7 @@ from sandboxd.store.base import TaskQuery
 from sandboxd.store.sqlite import open_store
 from sandboxd.tasks.events import Wrote
 from sandboxd.tasks.view import TaskView, fold
+from tests.support.programs import begun
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROUNDS = 10
@@ -43,7 +44,7 @@ def _write_and_kill(path: Path, round_number: int, *, stop_after: int) -> dict[s
     command = [sys.executable, str(Path(__file__).with_name("crash_writer.py")), str(path), str(round_number)]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     acknowledged: dict[str, int] = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as writer:
+    with begun(command, stdout=subprocess.PIPE, env=environment) as writer:
         assert writer.stdout is not None
         for number, line in enumerate(writer.stdout):  # what it still says after the kill counts as well
             task_id, seq = line.split()
