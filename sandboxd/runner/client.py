@@ -117,6 +117,7 @@ class Spawner:
         self._next_number = 1
         self._heard = 0  # bytes: whether there was any word since the last look
         self._processes: dict[int, Process] = {}
+        self._apart: frozenset[int] | None = None  # their leaders, and what is beside them; None: not put together yet
         self._nursery: trio.Nursery | None = None
         self._is_dead = False
         self._died = trio.Event()
@@ -175,8 +176,11 @@ class Spawner:
 
     def strays(self, process: Process) -> Collection[int]:
         """The spawner's children without the leaders, and what is beside them, of all other runs. For `Process`."""
-        others = {pid for run in self._processes.values() if run is not process for pid in (run.pid, *run.beside)}
-        return [pid for pid in children_of(self.pid) if pid not in others]
+        # Every look at every run asks this, so it is put together once a start and an end, and not once a look.
+        if self._apart is None:
+            self._apart = frozenset(pid for run in self._processes.values() for pid in (run.pid, *run.beside))
+        own = {process.pid, *process.beside}
+        return [pid for pid in children_of(self.pid) if pid not in self._apart or pid in own]
 
     def attach(self, nursery: trio.Nursery) -> None:
         """Begin to talk. Only `open_spawner` calls this."""
@@ -258,6 +262,7 @@ class Spawner:
                 for run in list(self._processes.values()):
                     run.exited(ExitStatus(spawner_died=True))
                 self._processes.clear()
+                self._apart = None
                 for number in list(self._asked):
                     self._resolve(number, None)
                 self._died.set()
@@ -279,6 +284,7 @@ class Spawner:
     def _take(self, frame: Frame, fds: tuple[int, ...]) -> None:
         if "exited" in frame:
             run = self._processes.pop(frame["exited"], None)
+            self._apart = None
             if run is not None:
                 named = {name: frame.get(name, False) for name in ("oom", "full")}
                 run.exited(ExitStatus(frame.get("code"), frame.get("signal"), **named))
@@ -317,6 +323,7 @@ class Spawner:
             beside=frame["beside"],
         )
         self._processes[number] = run
+        self._apart = None
         return run
 
     def _resolve(self, number: int, result: Any) -> None:
