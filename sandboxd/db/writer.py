@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import queue
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -27,6 +28,9 @@ T = TypeVar("T")
 BATCH_ITEMS: Final = 1000
 MAX_ITEMS: Final = 4096
 MAX_BYTES: Final = 32 * 1024 * 1024
+# Each statement lets go of the interpreter, and a loop that is busy gives it back after this long: by Python's own 5 ms a
+# commit of fifteen statements waits for up to 75. Measured, ten producers, medians of 3: 3,900 events/s by 5 ms, 6,500 by this.
+HANDOVER_S: Final = 0.0005
 
 
 @attrs.define(eq=False)
@@ -58,6 +62,7 @@ class Writer:
         self._is_closing = False
         self._stopped = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
+        sys.setswitchinterval(HANDOVER_S)  # the process's own: whoever writes here shares the interpreter with a loop
         # A daemon thread: a disk that hangs must not keep the process from exiting.
         threading.Thread(target=self._run, name="db-writer", daemon=True).start()
 

@@ -33,7 +33,10 @@ _LOOK_MIN_S: Final = 0.1
 _LOOK_MAX_S: Final = 2.0  # how often the kernel is asked about a terminal that stays silent
 STALL_S: Final = 2.0  # silence with a reader and no question that we know
 _COMEBACK_S: Final = 1.5
-_LOOK_BY_S: Final = 0.4  # how long output alone puts off a look, where the kernel says who reads
+# How long output alone puts off a look, where the kernel says who reads. It doubles while nobody does, or 200 programs that
+# talk keep the loop busy with looks at them: half of its work, measured.
+_LOOK_BY_S: Final = 0.4
+_LOOK_BY_MAX_S: Final = 1.6
 _STEADY_S: Final = 0.8  # of a line that is read and stands still while output goes on elsewhere
 _REMEMBERED: Final = 32
 
@@ -111,6 +114,7 @@ class Detector:
         self._stalled: tuple[int, str] | None = None
         self._steady: tuple[tuple[int, str], float] | None = None  # the line that was read at the last looks, and since when
         self._look_by: float | None = None
+        self._put_off_s = _LOOK_BY_S
         self._gone = self._looks = self._unread = 0
 
     def feed(self, data: bytes, now: float) -> None:
@@ -126,7 +130,7 @@ class Detector:
             self._deadline = now + self._first_settle_s  # the echo of a discarded answer may come after the news of its end
             if self._witnessed:  # not put off for ever: somebody may be waited for beside a spinner
                 if self._look_by is None:
-                    self._look_by = now + _LOOK_BY_S
+                    self._look_by = now + self._put_off_s
                 elif self._look_by < self._deadline:
                     self._deadline = self._look_by
         else:
@@ -175,6 +179,8 @@ class Detector:
         if self._deadline is None or now < self._deadline:
             return None
         self._deadline = self._look_by = None
+        is_unread = evidence.reading is False and now < self._last_output_s + self._first_settle_s
+        self._put_off_s = min(2 * self._put_off_s, _LOOK_BY_MAX_S) if is_unread else _LOOK_BY_S
         view = self._terminal.look()
         if self._raised is None:
             return self._ask(view, now, evidence)

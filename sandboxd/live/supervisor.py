@@ -49,11 +49,11 @@ _Start = Callable[[Recorder], Awaitable[TaskRun | ScriptRun | None]]  # what liv
 
 @attrs.define
 class _Creation:
-    """Whether a task got on record. `free` gives its seat back."""
+    """Whether a task got on record: `refused` says why not, until it is. `free` gives its seat back."""
 
     free: Callable[[], None]
     done: trio.Event = attrs.field(factory=trio.Event)
-    refused: NotReady | None = None
+    refused: NotReady | None = attrs.field(factory=lambda: NotReady("cannot start a task: it was not put on record"))
 
 
 class Supervisor:
@@ -114,18 +114,12 @@ class Supervisor:
         self._packs, self._max_events, self._stop_grace_s = packs, max_events, stop_grace_s
         self._seats.quota = quota
 
-    async def submit(
-        self, principal: str, event: Submitted, view: TaskView, request: RunRequest, push: PushEntry | None = None
-    ) -> TaskView:
-        """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened.
-
-        `push`: the push notification config that came with the message.
-        """
+    async def submit(self, principal: str, submitted: Entry, view: TaskView, request: RunRequest) -> TaskView:
+        """Put a task on record and start it; return as soon as it is on record. `TooBusy`, `NotReady`: nothing happened."""
         self._refuse_when_stopping()
         self._seats.take(view.instance, principal)
         free = partial(self._seats.free, view.instance, principal)
-        entry = Entry(event, push=push)
-        return await self._submit(principal, entry, view, lambda recorder: self._start(recorder, request), free)
+        return await self._submit(principal, submitted, view, lambda recorder: self._start(recorder, request), free)
 
     async def submit_script(
         self, principal: str, event: Submitted, view: TaskView, script: Script, push: PushEntry | None = None
@@ -213,6 +207,7 @@ class Supervisor:
             with conducting:
                 try:
                     await self._feed.create(principal, [entry], view)
+                    creation.refused = None
                 except StoreUnavailable as error:
                     creation.refused = NotReady(f"cannot start a task: {error}")
                     return

@@ -27,7 +27,7 @@ class ArtifactFile:
 
 async def open_artifact(host: Host, caller: Caller, instance: str, task_id: str, artifact_id: str) -> ArtifactFile:
     """The artifact's bytes as they stand; `TaskNotFound`, `ArtifactNotFound`."""
-    view = await host.view(caller, instance, task_id)
+    view = await host.view(caller, instance, task_id, history_length=0)
     for artifact in view.artifacts:
         if artifact.artifact_id == artifact_id:
             return ArtifactFile(task_id, artifact_id, artifact.size, artifact.is_complete, artifact.cut, artifact.head, host)

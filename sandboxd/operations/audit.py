@@ -6,7 +6,8 @@ its id and where it sends to; of a send what it says that it belongs to (`a2a.li
 client gave: what was said stands with the task, for those who may see it. The outcome is `ACCEPTED`, or the reason that the
 caller was told (`TASK_NOT_FOUND`, …), or `LEFT` when the client went away before it was clear: then the task's own record says
 what came of it. Each record's hash covers it and the one before (`sandboxd.chain`). A store that cannot be written stops
-no answer and no cancel; that there is a gap goes to the log.
+no answer and no cancel; that there is a gap goes to the log. What begins a task is noted in the transaction that puts
+the task on record: neither is there without the other, and nobody waits for a second commit.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _log = logs.logger(__name__)
 
 @attrs.define
 class Note:
-    """What is to be put on record; `task_id` becomes known on the way."""
+    """What is to be put on record; `task_id` becomes known on the way. `is_kept`: it is on record, with what it began."""
 
     action: AuditAction
     task_id: str | None = None
@@ -54,6 +55,7 @@ class Note:
     target: str | None = None
     outcome: str = ACCEPTED
     links: Links = NO_LINKS
+    is_kept: bool = False
 
 
 def of_message(message: Message, push: PushConfig | None = None) -> Note:
@@ -85,7 +87,23 @@ async def audited(host: Host, caller: Caller, instance: str, note: Note) -> Asyn
         outcome = LEFT
         raise
     finally:
-        await _write(host, caller, instance, note, outcome)
+        if not note.is_kept:
+            await _write(host, caller, instance, note, outcome)
+
+
+def entry_of(host: Host, caller: Caller, instance: str, note: Note, outcome: str = ACCEPTED) -> AuditEntry:
+    """The note as it is put on record."""
+    given = (note.task_id, note.prompt_id, note.message_id, note.config_id, note.target)
+    task_id, prompt_id, message_id, config_id, target = (None if text is None else text[:ID_MAX_CHARS] for text in given)
+    return AuditEntry(
+        *(host.clock.now(), caller.principal, caller.door, note.action, instance[:ID_MAX_CHARS], outcome),
+        task_id=task_id,
+        prompt_id=prompt_id,
+        message_id=message_id,
+        config_id=config_id,
+        target=target,
+        links=note.links,
+    )
 
 
 async def read_audit(host: Host, caller: Caller, *, after: int, limit: int) -> AuditPage:
@@ -112,17 +130,7 @@ async def note_gone(host: Host, entry: PushEntry) -> None:
 
 
 async def _write(host: Host, caller: Caller, instance: str, note: Note, outcome: str) -> None:
-    given = (note.task_id, note.prompt_id, note.message_id, note.config_id, note.target)
-    task_id, prompt_id, message_id, config_id, target = (None if text is None else text[:ID_MAX_CHARS] for text in given)
-    entry = AuditEntry(
-        *(host.clock.now(), caller.principal, caller.door, note.action, instance[:ID_MAX_CHARS], outcome),
-        task_id=task_id,
-        prompt_id=prompt_id,
-        message_id=message_id,
-        config_id=config_id,
-        target=target,
-        links=note.links,
-    )
+    entry = entry_of(host, caller, instance, note, outcome)
     with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_S) as patience:
         try:
             await host.store.note(entry)

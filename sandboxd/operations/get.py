@@ -9,5 +9,5 @@ from sandboxd.operations.host import Caller, Host
 
 async def get(host: Host, caller: Caller, instance: str, task_id: str, *, history_length: int | None = None) -> Task:
     """The task with its artifacts; `TaskNotFound`."""
-    view = await host.view(caller, instance, task_id)
+    view = await host.view(caller, instance, task_id, history_length=history_length)
     return await render.task(host, caller, view, history_length=history_length)

@@ -121,17 +121,22 @@ class Host:
             raise _no_instance(instance_id)
         return self.instance(instance_id)
 
-    async def view(self, caller: Caller, instance_id: str, task_id: str) -> TaskView:
-        """The task as it stands; `TaskNotFound` when this instance has none of that id that the caller may see."""
+    async def view(self, caller: Caller, instance_id: str, task_id: str, *, history_length: int | None = None) -> TaskView:
+        """The task as it stands, with at least that much of its history (None: all).
+
+        `TaskNotFound` when this instance has none of that id that the caller may see.
+        """
         self.enter(caller, instance_id)
-        view = await self.find(caller, instance_id, task_id)
+        view = await self.find(caller, instance_id, task_id, history_length=history_length)
         if view is None:
             raise not_found(task_id)
         return view
 
-    async def find(self, caller: Caller, instance_id: str, task_id: str) -> TaskView | None:
+    async def find(
+        self, caller: Caller, instance_id: str, task_id: str, *, history_length: int | None = None
+    ) -> TaskView | None:
         """The same, None when it is not there for this caller."""
-        view = await self.store.view(task_id)
+        view = await self.store.view(task_id, history_length=history_length)
         if view is None or view.instance != instance_id:
             return None
         if caller.grants.allows("view", instance_id) or await self.store.owner(task_id) == caller.principal:

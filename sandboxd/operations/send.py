@@ -25,7 +25,7 @@ from sandboxd.errors import (
 from sandboxd.operations import push as pushing
 from sandboxd.operations import render, scripted
 from sandboxd.operations.answer import answer
-from sandboxd.operations.audit import Note, audited, of_message
+from sandboxd.operations.audit import Note, audited, entry_of, of_message
 from sandboxd.operations.host import Caller, Earlier, Host
 from sandboxd.operations.stream import OneMessage, Stream, TaskStream, check_streaming, until
 from sandboxd.policy.adapter import read_dispatch
@@ -76,7 +76,7 @@ async def _act(host: Host, caller: Caller, instance: str, request: SendRequest, 
     if caller.earlier is not None:
         return await _recall(host, caller, instance, caller.earlier)
     if request.push is None:
-        return await _take(host, caller, instance, request, None)
+        return await _take(host, caller, instance, request, None, note=note)
     outbox = pushing.need(host)
     if caller.grants.allows("send", instance) or caller.grants.allows("answer", instance):  # else it is refused for that
         await pushing.vet(outbox, request.push)
@@ -88,7 +88,7 @@ async def _act(host: Host, caller: Caller, instance: str, request: SendRequest, 
             config = await pushing.prepare(host, caller, instance, task_id, request.push)
         note.config_id = config.id if config else None
         try:
-            view = await _take(host, caller, instance, request, config)
+            view = await _take(host, caller, instance, request, config, note=note)
         except NotReady:
             if task_id is not None:
                 outbox.expect_nowait(task_id)  # an answer that was typed gets on record, later
@@ -99,9 +99,12 @@ async def _act(host: Host, caller: Caller, instance: str, request: SendRequest, 
 
 
 async def _take(
-    host: Host, caller: Caller, instance: str, request: SendRequest, config: PushConfig | None
+    host: Host, caller: Caller, instance: str, request: SendRequest, config: PushConfig | None, *, note: Note
 ) -> TaskView | Message:
-    """Act on the message; `config` came with it, and gets on record in the transaction that says what the message did."""
+    """Act on the message; `config` came with it, and gets on record in the transaction that says what the message did.
+
+    So does `note`, where the message begins a task.
+    """
     message = request.message
     if host.plays_scripts:
         return await _play(host, caller, instance, request, config)
@@ -117,12 +120,16 @@ async def _take(
     view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
     push = pushing.entry_of(caller, view, config) if config else None
     message = attrs.evolve(message, task_id=view.task_id, context_id=view.context_id)
-    event = Submitted(host.clock.now(), message)
+    kept = entry_of(host, caller, instance, attrs.evolve(note, task_id=view.task_id))
+    submitted = Entry(Submitted(host.clock.now(), message), push=push, note=kept)
     if dispatch is None:
-        return await _echo(host, caller, view, Entry(event, push=push), _echo_of(message))
-    command, text, mission_id = dispatch
-    run = RunRequest(view.task_id, view.context_id, instance, command, text, mission_id)
-    return await host.supervisor.submit(caller.principal, event, view, run, push)
+        view = await _echo(host, caller, view, submitted, _echo_of(message))
+    else:
+        command, text, mission_id = dispatch
+        run = RunRequest(view.task_id, view.context_id, instance, command, text, mission_id)
+        view = await host.supervisor.submit(caller.principal, submitted, view, run)
+    note.is_kept = True  # no checkpoint comes between the commit and this
+    return view
 
 
 async def _answer(host: Host, caller: Caller, instance: str, message: Message, config: PushConfig | None) -> TaskView:

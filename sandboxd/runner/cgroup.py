@@ -152,8 +152,8 @@ def pids(path: Path) -> set[int]:
     """The processes in the cgroup and below it, as they are right now."""
     found: set[int] = set()
     for folder in _folders(path):
-        with contextlib.suppress(OSError):
-            found.update(int(line) for line in (folder / _PROCS).read_text().split())
+        with contextlib.suppress(OSError), open(folder / _PROCS, "rb", buffering=0) as file:
+            found.update(map(int, file.readall().split()))
     return found
 
 

@@ -47,18 +47,32 @@ _WAITING_MAX: Final = 256
 _READ_BYTES: Final = 65_536
 
 
+async def brief(newborn: birth.Newborn, setup: SpawnerSetup) -> None:
+    """Tell a process that was begun its setup, so that it makes itself ready meanwhile; `SpawnerUnavailable`.
+
+    From then on it takes away what a dead one has left: whose the state folder is must be settled before.
+    """
+    with trio.move_on_after(_START_S):
+        try:
+            await trio.SocketStream(newborn.sock).send_all(encode({"setup": to_json(absolute(setup))}))
+        except trio.BrokenResourceError as error:
+            raise birth.SpawnerUnavailable(f"cannot start the spawner: {error}") from error
+
+
 @asynccontextmanager
-async def open_spawner(setup: SpawnerSetup, newborn: birth.Newborn | None = None) -> AsyncIterator[Spawner]:
+async def open_spawner(setup: SpawnerSetup | None, newborn: birth.Newborn | None = None) -> AsyncIterator[Spawner]:
     """A spawner for as long as the block runs; at its end every run is over. `newborn`: its process, if it was begun before.
 
-    Raises `LoadError` when a policy cannot be used, `SpawnerUnavailable` when the host cannot do what is needed. The death of
-    the spawner does not end the block: `wait_died` tells.
+    `setup` None: it was told (`brief`). Raises `LoadError` when a policy cannot be used, `SpawnerUnavailable` when the host
+    cannot do what is needed. The death of the spawner does not end the block: `wait_died` tells.
     """
     failure: BaseException | None = None
     async with AsyncExitStack() as stack:
         if newborn is None:
             newborn = await stack.enter_async_context(birth.newborn())
-        spawner = await _greet(setup, newborn)
+        if setup is not None:
+            await brief(newborn, setup)
+        spawner = await _greet(newborn)
         async with trio.open_nursery() as nursery:  # this spawner's own: its traffic, and runs that nobody waits for any more
             spawner.attach(nursery)
             try:
@@ -103,6 +117,7 @@ class Spawner:
         self._next_number = 1
         self._heard = 0  # bytes: whether there was any word since the last look
         self._processes: dict[int, Process] = {}
+        self._apart: frozenset[int] | None = None  # their leaders, and what is beside them; None: not put together yet
         self._nursery: trio.Nursery | None = None
         self._is_dead = False
         self._died = trio.Event()
@@ -161,8 +176,11 @@ class Spawner:
 
     def strays(self, process: Process) -> Collection[int]:
         """The spawner's children without the leaders, and what is beside them, of all other runs. For `Process`."""
-        others = {pid for run in self._processes.values() if run is not process for pid in (run.pid, *run.beside)}
-        return [pid for pid in children_of(self.pid) if pid not in others]
+        # Every look at every run asks this, so it is put together once a start and an end, and not once a look.
+        if self._apart is None:
+            self._apart = frozenset(pid for run in self._processes.values() for pid in (run.pid, *run.beside))
+        own = {process.pid, *process.beside}
+        return [pid for pid in children_of(self.pid) if pid not in self._apart or pid in own]
 
     def attach(self, nursery: trio.Nursery) -> None:
         """Begin to talk. Only `open_spawner` calls this."""
@@ -244,6 +262,7 @@ class Spawner:
                 for run in list(self._processes.values()):
                     run.exited(ExitStatus(spawner_died=True))
                 self._processes.clear()
+                self._apart = None
                 for number in list(self._asked):
                     self._resolve(number, None)
                 self._died.set()
@@ -265,6 +284,7 @@ class Spawner:
     def _take(self, frame: Frame, fds: tuple[int, ...]) -> None:
         if "exited" in frame:
             run = self._processes.pop(frame["exited"], None)
+            self._apart = None
             if run is not None:
                 named = {name: frame.get(name, False) for name in ("oom", "full")}
                 run.exited(ExitStatus(frame.get("code"), frame.get("signal"), **named))
@@ -303,6 +323,7 @@ class Spawner:
             beside=frame["beside"],
         )
         self._processes[number] = run
+        self._apart = None
         return run
 
     def _resolve(self, number: int, result: Any) -> None:
@@ -333,18 +354,17 @@ class Spawner:
                 return
 
 
-async def _greet(setup: SpawnerSetup, born: birth.Newborn) -> Spawner:
-    """Send the setup and read the first word."""
+async def _greet(born: birth.Newborn) -> Spawner:
+    """Read the first word."""
     reader, sock = FrameReader(), born.sock
     with trio.move_on_after(_START_S):
         try:
-            await trio.SocketStream(sock).send_all(encode({"setup": to_json(absolute(setup))}))
             while (received := reader.next_frame()) is None:
                 data = await sock.recv(_READ_BYTES)
                 if not data:
                     raise birth.SpawnerUnavailable("cannot start the spawner: it ended at once, and its error output says why")
                 reader.feed(data)
-        except (OSError, trio.BrokenResourceError) as error:
+        except OSError as error:
             raise birth.SpawnerUnavailable(f"cannot start the spawner: {error}") from error
         frame, _ = received
         if "refused" not in frame:

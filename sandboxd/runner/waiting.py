@@ -14,6 +14,8 @@ from typing import Final, Literal
 
 import attrs
 
+from sandboxd.runner.tree import read_proc
+
 Call = Literal["read", "poll", "select", "epoll"]
 
 # Numbers from each architecture's unistd.h; another one has no witness, and says so.
@@ -83,8 +85,7 @@ def why_not_here() -> str:
 def wait_of(pid: int, tid: int) -> Wait | None:
     """What that thread waits for; None: it runs, or waits for something else, or is gone. `Unreadable` where it is refused."""
     try:
-        with open(f"/proc/{pid}/task/{tid}/syscall", "rb") as file:
-            fields = file.read().split()
+        fields = read_proc(f"/proc/{pid}/task/{tid}/syscall").split()
     except PermissionError:
         raise Unreadable from None
     except OSError:

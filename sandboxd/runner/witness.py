@@ -14,13 +14,13 @@ import os
 import stat
 import termios
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 import attrs
 
 from sandboxd.detect.evidence import Evidence
-from sandboxd.runner.tree import children_of
+from sandboxd.runner.tree import children_of, read_proc
 from sandboxd.runner.waiting import Unreadable, Wait, first_of, wait_of, why_not_here
 
 SEARCH_MAX_S: Final = 0.008  # of work; one look holds the daemon's loop up for little longer, and a busy machine blinds nobody
@@ -185,15 +185,15 @@ class _Search:
     def run(self) -> _Found | None:
         """Anybody who waits for input on the terminal, those in the foreground first."""
         seen: set[int] = set()
-        for root in self._roots():
-            for pid in self._below(root, seen):
-                if found := self._process(pid):
+        for root in self._roots(seen):
+            for pid, threads in self._below(root, seen):
+                if found := self._process(pid, threads):
                     return found
             if self._is_cut:
                 break
         return self._stranger(seen) if self._blind else None
 
-    def _roots(self) -> Iterator[int]:
+    def _roots(self, seen: Collection[int]) -> Iterator[int]:
         """Those below whom everybody of the run is: asked for one by one, as the first mostly says it."""
         if self._group:
             yield self._group
@@ -202,12 +202,12 @@ class _Search:
             if time.thread_time() > self._ends_at:
                 self._is_cut = True
                 return
-            own = _stat(pid)
+            own = None if pid in seen else _stat(pid)
             if own is not None and (own.terminal == self._terminal.device or own.session == self._leader or not own.terminal):
                 yield pid
 
-    def _below(self, root: int, seen: set[int]) -> Iterator[int]:
-        """The process and its descendants that were not seen yet, the nearest first."""
+    def _below(self, root: int, seen: set[int]) -> Iterator[tuple[int, list[int]]]:
+        """The process and its descendants that were not seen yet, the nearest first, each with its threads."""
         row = [root]
         while row:
             pid = row.pop(0)
@@ -217,8 +217,9 @@ class _Search:
                 self._is_cut = True
                 return
             seen.add(pid)
-            yield pid
-            row += children_of(pid, self._threads(pid))
+            threads = self._threads(pid)
+            yield pid, threads
+            row += children_of(pid, threads)
 
     def _stranger(self, seen: set[int]) -> _Found | None:
         """An agent that was there before, such as gpg's, may ask for a secret on a terminal that is not its own."""
@@ -231,20 +232,22 @@ class _Search:
                 self._is_cut = True
                 return None
             try:
-                if os.stat(f"/proc/{name}").st_uid == os.geteuid() and (found := self._process(int(name), is_stranger=True)):
+                if os.stat(f"/proc/{name}").st_uid == os.geteuid() and (
+                    found := self._process(int(name), self._threads(int(name)), is_stranger=True)
+                ):
                     return found
             except OSError:
                 continue
         return None
 
-    def _process(self, pid: int, *, is_stranger: bool = False) -> _Found | None:
+    def _process(self, pid: int, threads: Sequence[int], *, is_stranger: bool = False) -> _Found | None:
         facts = _stat(pid)
         if facts is None or facts.state in "TtZX":  # stopped in the background, or dead
             return None
         if facts.terminal == self._terminal.device and self._group and facts.group != self._group:
             return None  # in the background of its own terminal: a read would stop it
         try:
-            for tid in self._threads(pid):
+            for tid in threads:
                 if found := self._thread(pid, tid):
                     return found
         except Unreadable:
@@ -344,10 +347,9 @@ def _master_index(pid: int, fd: int) -> int | None:
     try:
         if os.stat(f"/proc/{pid}/fd/{fd}").st_rdev != _PTMX and "ptmx" not in os.readlink(f"/proc/{pid}/fd/{fd}"):
             return None
-        with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
-            for line in file.read(4096).splitlines():
-                if line.startswith(b"tty-index:"):
-                    return int(line.split()[1])
+        for line in read_proc(f"/proc/{pid}/fdinfo/{fd}", 4096).splitlines():
+            if line.startswith(b"tty-index:"):
+                return int(line.split()[1])
     except (OSError, ValueError):
         pass
     return None
@@ -374,8 +376,7 @@ def _siblings(leader: int) -> list[int]:
 
 def _stat(pid: int) -> _Stat | None:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
+        text = read_proc(f"/proc/{pid}/stat")
     except OSError:
         return None
     fields = text[text.rindex(b")") + 2 :].split()  # proc_pid_stat(5) counts from 3
@@ -391,8 +392,7 @@ def _device(field: bytes) -> int:
 def _name(pid: int) -> str:
     """What the program was started as; its main thread's name (comm) is what it pleases, and node's is `MainThread`."""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            first = file.read(4096).partition(b"\0")[0].decode("utf-8", "replace")
+        first = read_proc(f"/proc/{pid}/cmdline", 4096).partition(b"\0")[0].decode("utf-8", "replace")
     except OSError:
         return "?"
     return first.rpartition("/")[2].removeprefix("-")[:_NAME_MAX] or "?"  # `-bash`: a login shell

@@ -43,12 +43,14 @@ class Entry:
 
     `push`: a push notification config that came with the event's message. It gets on record with the event or not at all, in
     place of one of the same id of the same principal, and is told everything from a new task's first event on, else what
-    follows this one. Whoever appends it has seen to the cap.
+    follows this one. Whoever appends it has seen to the cap. `note`: the audit's word on who sent the event's message, which
+    gets on record with the event or not at all too.
     """
 
     event: Event
     chunk: bytes = attrs.field(default=b"", repr=lambda data: f"<{len(data)} bytes>")
     push: PushEntry | None = None
+    note: AuditEntry | None = None
 
 
 @attrs.frozen
@@ -234,8 +236,8 @@ class Store(Protocol):
         terminal event arrives becomes `ended`). Raises `Conflict` when the task's last sequence number is not `after`.
         """
 
-    async def view(self, task_id: str) -> TaskView | None:
-        """The task as it stands, or None."""
+    async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
+        """The task as it stands, or None. `history_length`: how much of its history is read, the latest; None: all."""
 
     async def owner(self, task_id: str) -> str | None:
         """The principal that created the task, or None."""

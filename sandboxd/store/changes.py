@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from sandboxd.a2a.model import Message
-from sandboxd.store import pushes, sends
+from sandboxd.store import audit, pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
 from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_view
 from sandboxd.store.files import FROM_BYTES, Files
@@ -153,6 +153,8 @@ def _record(connection: sqlite3.Connection, number: int, change: Change, files: 
         if entry.push is not None:
             is_new = isinstance(entry.event, Submitted)
             pushes.put(connection, attrs.evolve(entry.push, cursor=0 if is_new else seq), None)
+        if entry.note is not None:
+            audit.note(connection, entry.note)
         match entry.event:
             case Wrote() as wrote:
                 _keep_output(connection, number, wrote, entry.chunk, files)

@@ -50,10 +50,10 @@ _ENDED_WITH_OUTPUT: Final = (
 )
 
 
-def view(connection: sqlite3.Connection, task_id: str) -> TaskView | None:
-    """The task as it stands."""
+def view(connection: sqlite3.Connection, task_id: str, history_length: int | None = None) -> TaskView | None:
+    """The task as it stands, with that much of its history."""
     row = connection.execute(f"{_VIEWS} WHERE id = ?", (key(task_id),)).fetchone()
-    return _view(connection, row) if row else None
+    return _view(connection, row, history_length=history_length) if row else None
 
 
 def owner(connection: sqlite3.Connection, task_id: str) -> str | None:

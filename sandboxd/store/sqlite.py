@@ -64,9 +64,9 @@ class SqliteStore:
         change = changes.prepare(entries, view, after=after)
         await self._write(lambda connection: changes.append(connection, change, self._files), change.size_bytes)
 
-    async def view(self, task_id: str) -> TaskView | None:
+    async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """As `Store.view`."""
-        return await self._read(lambda connection: queries.view(connection, task_id))
+        return await self._read(lambda connection: queries.view(connection, task_id, history_length))
 
     async def owner(self, task_id: str) -> str | None:
         """As `Store.owner`."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.daemon import Daemon, prompt_of
+from tests.support.daemon import Daemon, prompt_of, wait_until
 from tests.support.tokens import answer_body, bearer, make_token, sandboxd
 
 ASK = ["ask", "Proceed? [y/N] "]
@@ -87,6 +88,31 @@ def test_the_record_outlives_the_daemon_and_cannot_be_changed(daemon: Daemon):
     daemon.stop()
     with sqlite3.connect(daemon.folder / "state" / "sandboxd.sqlite3") as database, pytest.raises(sqlite3.IntegrityError):
         database.execute("UPDATE audit SET principal = 'somebody else'")
+
+
+def test_a_task_and_who_sent_it_are_on_record_together_whenever_the_daemon_dies(daemon: Daemon):
+    told: list[str] = []
+
+    def send_on() -> None:
+        with daemon.client() as client:
+            for _ in range(1000):
+                try:
+                    told.append(client.post("/message:send", json=daemon.message(text="x")).json()["task"]["id"])
+                except httpx.TransportError:
+                    return
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(send_on)
+        wait_until(lambda: len(told) >= 20)
+        daemon.kill()
+    with sqlite3.connect(daemon.store) as database:
+        tasks = {task for (task,) in database.execute("SELECT id FROM tasks")}
+        noted = {task for (task,) in database.execute("SELECT task FROM audit WHERE action = 'send' AND outcome = 'ACCEPTED'")}
+    database.close()
+
+    assert noted == tasks
+    assert set(told) <= tasks
 
 
 def test_only_an_admin_of_the_whole_host_reads_it(shared: Daemon):

@@ -165,6 +165,34 @@ def test_a_question_is_asked_although_a_clock_beside_it_never_rests() -> None:
     assert bench.said == ["Prompt Your name:"]
 
 
+def test_output_that_nobody_reads_beside_is_looked_at_less_and_less_often() -> None:
+    bench, looks = Bench(NOBODY), []
+    poll = bench.detector.poll
+
+    def note(now: float, evidence: Evidence) -> object:
+        looks.append(now)
+        return poll(now, evidence)
+
+    bench.detector.poll = note  # type: ignore[method-assign, assignment]  # counts, and passes on
+    for number in range(100):
+        bench.out(f"line {number}\r\n").wait(0.1)
+
+    gaps_s = [later - one for one, later in itertools.pairwise(looks)]
+    assert gaps_s[0] < 1 < gaps_s[1]
+    assert max(gaps_s) < 1.8
+
+
+def test_a_question_beside_a_clock_is_asked_soon_also_after_long_work() -> None:
+    bench = Bench(NOBODY).out("working\r\n")
+    for second in range(100):
+        bench.out(f"\x1b7\x1b[1;70H[{second:02}]\x1b8").wait(0.1)
+    bench.kernel(LINE).out("Your name: ")
+    for second in range(30):
+        bench.out(f"\x1b7\x1b[1;70H[{second:02}]\x1b8").wait(0.1)
+
+    assert bench.said == ["Prompt Your name:"]
+
+
 def test_what_is_still_printed_is_no_question_however_long_it_takes() -> None:
     bench = Bench(LINE)
     for word in ["which ", "file? ", "this ", "one: ", "and ", "that? "] * 4:

@@ -57,11 +57,11 @@ class ToldRuns:
         assert self.answer is not None
         return self.answer(response, message, principal)
 
-    async def submit(self, principal: str, event: Submitted, view: TaskView, request: Any, push: Any) -> TaskView:
+    async def submit(self, principal: str, submitted: Entry, view: TaskView, request: Any) -> TaskView:
         self.commands.append(request)
         story = Story(self.feed, view.task_id, instance=view.instance, context_id=view.context_id)
         self.stories[view.task_id] = story
-        await story.tell([Entry(event)])
+        await story.tell([submitted])
         await story.tell([story.started()])
         return story.view
 

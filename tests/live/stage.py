@@ -90,7 +90,7 @@ class Stage:
         view = TaskView(str(uuid.uuid4()), "context", "stage")
         request = RunRequest(view.task_id, "context", "stage", command, "go")
         submitted = Submitted(SystemClock().now(), message)
-        await self.supervisor.submit("tester", submitted, view, request)
+        await self.supervisor.submit("tester", Entry(submitted), view, request)
 
         def run() -> TaskRun:
             found = self.supervisor.run(view.task_id)

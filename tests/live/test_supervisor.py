@@ -77,6 +77,15 @@ async def test_there_is_a_bound_on_live_tasks(tmp_path):
             await stage.start("true", "bash")
 
 
+async def test_what_a_fault_of_ours_kept_off_the_record_is_refused(stage: Stage):
+    async def break_down(principal: str, entries: object, view: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    stage.feed.create = break_down  # type: ignore[method-assign]  # the fault
+    with pytest.raises(NotReady, match="it was not put on record"):
+        await stage.start("true", "bash")
+
+
 async def test_nothing_starts_once_it_is_stopping(stage: Stage):
     await stage.supervisor.stop()
     with pytest.raises(NotReady):

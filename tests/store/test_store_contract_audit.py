@@ -6,14 +6,15 @@ import json
 import sqlite3
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from sandboxd.a2a.canonical import canonical
 from sandboxd.a2a.links import Links
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.chain import START, Broken, verify
-from sandboxd.store.base import AuditEntry
-from tests.store.story import NOON
+from sandboxd.store.base import AuditEntry, Conflict
+from tests.store.story import NOON, Story
 
 
 def entry(number: int, **at: float) -> AuditEntry:
@@ -37,6 +38,19 @@ async def test_entries_are_numbered_in_the_order_in_which_they_came(store):
     assert json.loads(everything[0].body)["at"] == rfc3339(NOON)
     assert list(await store.audit_last(2)) == list(everything[3:])
     assert list((await store.audit_after(3, 1)).records) == list(everything[3:4])
+
+
+async def test_an_entry_that_comes_with_an_event_is_on_record_with_it_or_not_at_all(store):
+    story = Story(store)
+    await store.note(entry(0))
+    await story.tell([attrs.evolve(story.submitted(), note=entry(1))])
+    with pytest.raises(Conflict):  # there is a task of that id
+        await Story(store).tell([attrs.evolve(story.submitted(), note=entry(2))])
+    await store.note(entry(3))
+
+    page = await store.audit_after(0, 9)
+    assert [json.loads(record.body)["task_id"] for record in page.records] == ["task-0", "task-1", "task-3"]
+    assert (await check(store)).count == 3
 
 
 async def test_an_entry_is_read_back_whole(store):
