@@ -1,8 +1,8 @@
 """How much of what has happened? (Prometheus text format, its own registry)
 
-Base units, and no id, path or principal as a label: every label's values come from this file, a policy or a pack, so their
-number has a bound. Rooms count as things happen; what stands now (`TASKS`, `PROMPTS_OPEN`) is set when `/metrics` is read.
-One daemon a process, so the counts are the module's.
+Base units, and no id, path or principal as a label: every label's values come from this file, a config, a policy or a pack, so
+their number has a bound. Rooms count as things happen; what stands now (`TASKS`, `PROMPTS_OPEN`) is set when `/metrics` is
+read. One daemon, or cockpit, a process, so the counts are the module's.
 """
 
 from __future__ import annotations
@@ -56,6 +56,15 @@ RECEIPTS: Final = Counter(
 OUTPUT_DROPPED_BYTES: Final = Counter(
     "sandboxd_output_dropped_bytes_total", "Output that a cap dropped between the kept head and tail.", registry=REGISTRY
 )
+COCKPIT_OPEN: Final = Gauge(
+    "sandboxd_cockpit_questions_open", "Questions of a cockpit that are not closed, by host.", ["host"], registry=REGISTRY
+)
+COCKPIT_WAITING: Final = Gauge(
+    "sandboxd_cockpit_tasks_unasked",
+    "Tasks that ask what a cockpit does not ask people, by host and kind (observed, malformed, postponed).",
+    ["host", "kind"],
+    registry=REGISTRY,
+)
 RELOADS: Final = Counter(
     "sandboxd_reloads_total", "Reloads of the config, by outcome (done, refused).", ["outcome"], registry=REGISTRY
 )
@@ -82,6 +91,9 @@ PUSHES: Final = Counter(
     "sandboxd_push_notifications_total", "Push notifications, by what came of a try.", ["outcome"], registry=REGISTRY
 )
 
+_OF_A_COCKPIT: Final = CollectorRegistry()  # what is a daemon's alone would say 0 there, which reads as if it had been counted
+for _metric in (BUILD, COCKPIT_OPEN, COCKPIT_WAITING, BOUNDS, RELOADS, CONNECTIONS, CONNECTIONS_REFUSED, DESCRIPTORS):
+    _OF_A_COCKPIT.register(_metric)
 for _bound in (
     *("max_tasks", "max_tasks_per_instance", "max_tasks_per_principal", "max_subscribers", "max_subscribers_per_task"),
     *(
@@ -93,6 +105,9 @@ for _bound in (
         "min_free",
         "max_events",
         "max_prompts",
+        "max_questions",
+        "max_open",
+        "max_open_per_host",
         "rate",
         "output",
         "tmp",
@@ -115,3 +130,8 @@ def task_ended(mode: str, state: str, reason: str, fail_kind: str | None, elapse
 def exposition() -> bytes:
     """Everything, as `/metrics` answers it."""
     return generate_latest(REGISTRY)
+
+
+def cockpit_exposition() -> bytes:
+    """What a cockpit counts, as its own `/metrics` answers it."""
+    return generate_latest(_OF_A_COCKPIT)

@@ -188,6 +188,19 @@ class Approval:
             and all(routing.allows(principal) for routing in self.routings)
         )
 
+    def why_not(self, principal: Principal) -> str:
+        """Why an answer of this principal does not count; empty: it does."""
+        if not principal.may_answer:
+            return f"{principal.name} may look, and answer nothing"
+        if principal.person in self.terms.barred:
+            return f"the rules bar {principal.person} from it, as they can bar people from the questions of their own mission"
+        if self.dead_end:
+            return f"nobody may answer it: {self.dead_end}"
+        refusing = next((routing for routing in self.routings if not routing.allows(principal)), None)
+        if refusing is None or refusing.named is None:
+            return ""
+        return f"{principal.name} is none of those who may answer it: {', '.join(sorted(refusing.named))}"
+
     def is_ours(self, message_id: str | None) -> bool:
         """Whether that message is one of this record's own."""
         return message_id is not None and any(verdict.message_id == message_id for verdict in self.verdicts)

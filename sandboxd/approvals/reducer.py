@@ -139,20 +139,21 @@ def _received_again(approval: Approval, event: Received) -> Decided:
 
 def _voted(approval: Approval, event: Voted, now: datetime) -> Decided:
     if not approval.is_eligible(event.principal):  # first: who may not answer learns nothing, and spends nothing
-        return Decided(approval, marks=(Mark("not-eligible", _why_not(approval, event)),))
+        return Decided(approval, marks=(Mark("not-eligible", approval.why_not(event.principal)),))
     if approval.phase != "open":
         return Decided(approval, marks=(Mark("closed", _standing(approval)),))
     if event.unjudged:
         return Decided(approval, marks=(Mark("unjudged", event.unjudged),))
     if event.problems:
         why = "; ".join(map(str, event.problems))
-        counted = attrs.evolve(approval, misfits=approval.misfits + 1, status="invalid", reason="the last answer did not fit")
+        reason = approval.dead_end or "the last answer did not fit"
+        counted = attrs.evolve(approval, misfits=approval.misfits + 1, status="invalid", reason=reason)
         if counted.misfits >= approval.terms.schema_budget:
             return end_unanswered(counted, delivery.out_of_budget(counted), now, "delivery-failed")
         return Decided(counted, marks=(Mark("invalid", why),))
     vote = Vote(event.principal, event.channel, event.payload, now)
     others = tuple(one for one in approval.votes if one.principal.person != event.principal.person)
-    voted = attrs.evolve(approval, votes=(*others, vote), status="pending", reason="")
+    voted = attrs.evolve(approval, votes=(*others, vote), status="pending", reason=approval.dead_end)
     concur = [one for one in voted.votes if one.payload.sense == vote.payload.sense]
     if len(concur) < voted.votes_needed:
         return Decided(voted, marks=(Mark("counted", f"{len(concur)} of {voted.votes_needed}"),))
@@ -219,9 +220,3 @@ def _standing(approval: Approval) -> str:
     if approval.phase == "closed":
         return f"it is closed: {approval.status}" + (f" ({approval.reason})" if approval.reason else "")
     return "another answer is being delivered" if approval.verdict and approval.closing is None else "it is being closed"
-
-
-def _why_not(approval: Approval, event: Voted) -> str:
-    if event.principal.person in approval.terms.barred:
-        return f"{event.principal.person} may not answer a question of their own mission"
-    return f"{event.principal.name} may not answer this question"

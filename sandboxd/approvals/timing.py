@@ -19,10 +19,10 @@ def closing_time(deadline: datetime | None, terms: Terms, now: datetime) -> tupl
     """Until when answers are taken, and why until then: the asker's deadline less what delivery needs, or our own patience."""
     patience = now + terms.patience
     if deadline is None:
-        return patience, "nobody waits longer here"
+        return patience, "as long as this cockpit waits"
     left = deadline - now
     ends = deadline - min(terms.margin, left / 2) if left > timedelta() else deadline
-    return (ends, "the asker's deadline") if ends <= patience else (patience, "nobody waits longer here")
+    return (ends, "the asker's deadline") if ends <= patience else (patience, "as long as this cockpit waits")
 
 
 def reminder_times(now: datetime, closes_at: datetime) -> tuple[datetime, ...]:

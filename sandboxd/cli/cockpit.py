@@ -21,7 +21,7 @@ from sandboxd.errors import LoadError
 def cockpit(config: Path, is_check: bool) -> int:
     """Gather the questions of several hosts, answer those that a rule answers, keep the others for people.
 
-    Runs until it is told to stop (SIGTERM, or Ctrl-C); as a service it reads its people anew on SIGHUP. What it did:
+    Runs until it is told to stop (SIGTERM, or Ctrl-C); as a service it reads its people and rules anew on SIGHUP. What it did:
     sandboxd audit --cockpit DIR.
     """
     if not is_check:
@@ -30,6 +30,6 @@ def cockpit(config: Path, is_check: bool) -> int:
         found = load_config(config)
     except LoadError as error:
         raise of_load_error(error) from error
-    people = len(found.people.everybody)
-    Console.of_process().talk(f"`{config}` can be used: {len(found.hosts)} hosts, {people} persons.")
+    people, rules = len(found.people.everybody), len(found.rules.rules)
+    Console.of_process().talk(f"`{config}` can be used: {len(found.hosts)} hosts, {people} persons, {rules} rules.")
     return Exit.DONE

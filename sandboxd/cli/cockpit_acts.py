@@ -80,7 +80,8 @@ def listed(client: CockpitClient, console: Console, now: datetime, *, as_json: b
         console.table(("prompt", "task", "left", "asked", "choices", "question"), rows)
     for sighting in found["sightings"]:
         task = f"task {sighting['task_id'][:8]}" if sighting["task_id"] else "a task whose id cannot be read"
-        console.talk(f"Cannot be answered here: {sighting['host']}, {task}: {sighting['why']}")
+        what = "Not asked yet" if sighting["kind"] == "postponed" else "Cannot be answered here"
+        console.talk(f"{what}: {sighting['host']}, {task}: {sighting['why']}")
     if found["has_more"]:
         console.talk("There are more: these are the newest ones.")
 
@@ -100,6 +101,7 @@ def described(prompt: Mapping[str, Any], now: datetime) -> list[tuple[str, str]]
         ("state", state),
         ("step", str(prompt["step"])),
         ("reason", str(prompt["reason"])),
+        ("way out", str(prompt["way_out"])),
         ("asked", ago(now, it.asked_at)),
         ("left", "" if prompt["phase"] == "closed" else left(now, it.deadline)),
         ("choices", ", ".join(f"{choice.text} ({choice.title})" for choice in it.choices)),

@@ -22,8 +22,7 @@ from sandboxd.cli.exits import Exit, Failure, of_load_error
 from sandboxd.cli.options import json_option
 from sandboxd.cockpit.config import read_rules
 from sandboxd.cockpit.context import Known, Preseed, load_preseeds, resolve_context
-from sandboxd.cockpit.controller import terms_of
-from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
+from sandboxd.cockpit.rules import Resolved, RuleBook, resolve, terms_of
 from sandboxd.errors import LoadError
 from sandboxd.hitl.envelope import PromptEnvelope
 from sandboxd.hitl.received import parse_envelope
@@ -104,9 +103,9 @@ def _explain(
         told["nobody"] = approval.dead_end
     code = Exit.OTHER if isinstance(found, str) else Exit.DONE
     if name:
-        may = approval.is_eligible(_principal(name))
-        told[name] = "may answer, where granted to answer at all" if may else "may not answer"
-        code = Exit.DONE if may else Exit.NOT_ALLOWED
+        why = approval.why_not(_principal(name))
+        told[name] = f"may not answer: {why}" if why else "may answer, where granted to answer at all"
+        code = Exit.NOT_ALLOWED if why else Exit.DONE
     return told, code
 
 

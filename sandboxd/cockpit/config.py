@@ -21,7 +21,8 @@ from sandboxd.cockpit.channels.config import Webhook, read_webhooks
 from sandboxd.cockpit.missions.mission import TRIES_MAX
 from sandboxd.cockpit.people import People, read_people
 from sandboxd.cockpit.relay.config import RelayConfig, read_relay
-from sandboxd.cockpit.rules import RuleBook, check_examples, load_rules
+from sandboxd.cockpit.room import OPEN_MAX, OPEN_PER_HOST_MAX
+from sandboxd.cockpit.rules import RuleBook, check_rule, load_rules
 from sandboxd.cockpit.web_config import Web, read_web
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.table import Table, parse_toml
@@ -43,6 +44,8 @@ class CockpitConfig:
     webhooks: tuple[Webhook, ...] = ()
     relay: RelayConfig = attrs.field(factory=RelayConfig)
     mission_tries: int = TRIES_MAX
+    open_max: int = OPEN_MAX
+    open_per_host_max: int = OPEN_PER_HOST_MAX
 
 
 def load_config(path: Path) -> CockpitConfig:
@@ -54,6 +57,8 @@ def load_config(path: Path) -> CockpitConfig:
     hosts = tuple(_read_host(table, folder) for table in top.tables("host"))
     rule_files = [folder / name for name in top.texts("rules")]
     questions_max = top.number("max-questions", QUESTIONS_MAX, most=10_000)
+    open_max = top.number("max-open", OPEN_MAX, most=100_000)
+    open_per_host_max = top.number("max-open-per-host", OPEN_PER_HOST_MAX, most=100_000)
     people = read_people(top.tables("person"), folder)
     web = read_web(top.table("web"), folder) if top.has("web") else None
     mission_tries = top.number("mission-tries", TRIES_MAX, most=100)
@@ -80,16 +85,23 @@ def load_config(path: Path) -> CockpitConfig:
         webhooks=webhooks,
         relay=relay,
         mission_tries=mission_tries,
+        open_max=open_max,
+        open_per_host_max=open_per_host_max,
     )
 
 
 def read_rules(paths: list[Path]) -> RuleBook:
     """The rules in these files, one behind the other; `LoadError`, also for an example that does not hold."""
-    book = RuleBook()
+    book, files = RuleBook(), dict[str, Path]()
     for path in paths:
+        before = len(book.rules)
         book = load_rules(str(path), packs.read(path).text, book)
-    if problems := check_examples(book):
-        raise LoadError(", ".join(map(str, paths)), problems)
+        files |= {rule.name: path for rule in book.rules[before:]}
+    found = [(files[rule.name], problem) for rule in book.rules for problem in check_rule(book, rule)]
+    if found:
+        wrong = list(dict.fromkeys(path for path, _ in found))
+        placed = [attrs.evolve(problem, field=f"{path}: {problem.field}") for path, problem in found]
+        raise LoadError(", ".join(map(str, wrong)), placed if len(wrong) > 1 else [problem for _, problem in found])
     return book
 
 

@@ -15,17 +15,17 @@ from typing import Any, Final
 import attrs
 import trio
 
-from sandboxd import logs
+from sandboxd import logs, metrics
 from sandboxd.a2a.canonical import canonical
 from sandboxd.a2a.extensions import REISSUE
 from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.approvals.events import CancelAsked, Moved, Received, ResumeAsked, Settled, Voted
-from sandboxd.approvals.record import Payload, Question, Terms, payload
+from sandboxd.approvals.record import Payload, Question, payload
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.agent import Agent
 from sandboxd.cockpit.calls import call
 from sandboxd.cockpit.context import CHANNEL, Known, resolve_context
-from sandboxd.cockpit.intake import Asks, not_its_own, read_question
+from sandboxd.cockpit.intake import Asks, not_its_own, postponed, read_question
 from sandboxd.cockpit.links import known_links
 from sandboxd.cockpit.missions.desk import Missions
 from sandboxd.cockpit.missions.mission import TRIES_MAX, Mission
@@ -35,13 +35,12 @@ from sandboxd.cockpit.receipts.desk import Receipts
 from sandboxd.cockpit.record import Heard, Pending, Place, Record
 from sandboxd.cockpit.records import Records
 from sandboxd.cockpit.redact import redacted
-from sandboxd.cockpit.rules import Resolved, RuleBook, resolve
+from sandboxd.cockpit.room import ROOMY, Doorkeeper, Full, Room
+from sandboxd.cockpit.rules import Resolved, RuleBook, resolve, terms_of
 from sandboxd.cockpit.seats import Seats
 from sandboxd.cockpit.sightings import Sightings
 from sandboxd.cockpit.vault import Vault
 from sandboxd.errors import Problem
-from sandboxd.hitl.envelope import PromptEnvelope
-from sandboxd.hitl.received import asks_secret
 from sandboxd.schemas.judge import Judge, Judged, Unjudged
 
 CALLS_MAX: Final = 16  # to one host
@@ -53,12 +52,6 @@ JUDGE_WAIT_S: Final = 0.1  # before the second try, then twice as long each time
 _SELF: Final = Principal("cockpit:question-cap", "cockpit:question-cap", may_answer=False)
 
 _log = logs.logger(__name__)
-
-
-def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope, starter: str | None = None) -> Terms:
-    """On which terms a question is asked: the rules', and what is asked for in secret is never kept."""
-    terms = book.terms(host, envelope, starter)
-    return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
 
 
 class CannotReissue(Exception):
@@ -81,6 +74,7 @@ class Controller:
         *,
         rules: RuleBook,
         questions_max: int,
+        room: Room = ROOMY,
         mission_tries: int = TRIES_MAX,
         pushes: PushSource | None = None,
     ) -> None:
@@ -91,8 +85,10 @@ class Controller:
         self._agents = agents
         self._judge = judge
         self.clock = clock
-        self._rules = rules
+        self.rules = rules  # a reload changes them; a question keeps the terms by which it was first asked
         self._questions_max = questions_max
+        self.room = room
+        self._doorkeeper = Doorkeeper()
         self._vault = Vault()
         self._secrets = trio.Lock()  # a secret is in the vault and not yet in the record only while it is held
         self.sightings = Sightings(records, questions_max)
@@ -202,12 +198,12 @@ class Controller:
         if seen.links != NO_LINKS:  # news of a stream says nothing of it
             self._said[place] = seen.links
         async with self._looks.setdefault(place, trio.Lock()):
-            asked = await self._take(agent, place, seen)
+            asked, waits = await self._take(agent, place, seen)
             others = [one for one in await self.records.of_task(agent.name, seen.task_id) if one.prompt_id != asked]
             if any(one.approval.phase != "delivering" for one in others):
                 await self._look_anew(agent, place, others)
         await self.receipts.saw(agent.name, seen)
-        await self.missions.saw(agent.name, seen)
+        await self.missions.saw(agent.name, seen, waits=waits)
         if seen.state.is_terminal:
             self._looks.pop(place, None)
             self._said.pop(place, None)
@@ -230,23 +226,29 @@ class Controller:
             now = await agent.get(place.task_id)
         except (Refused, Unreachable, Unreadable):
             return  # the next look will tell
-        asked = await self._take(agent, place, now)
+        asked, _ = await self._take(agent, place, now)
         for record in others:
             if record.prompt_id != asked:
                 why = f"the task is {now.state.value}" + (", and asks something else" if asked else "")
                 heard = await self.records.hear(record, Moved(why, has_failed=now.state.value == "failed"))
                 self._forget_closed(heard.record)
 
-    async def _take(self, agent: Agent, place: Place, seen: Seen) -> str | None:
-        """Put on record what a task asks; the prompt's id."""
+    async def _take(self, agent: Agent, place: Place, seen: Seen) -> tuple[str | None, str]:
+        """Put on record what a task asks; the prompt's id, and why it is not asked yet, where it waits for room."""
         asks = read_question(seen)
         known = await self.records.find(place.host, asks.envelope.prompt_id) if isinstance(asks, Asks) else None
         if isinstance(asks, Asks) and known is not None and known.place.task_id != place.task_id:
             asks = not_its_own(asks, seen)
-        other = None if isinstance(asks, Asks) else asks
+        if isinstance(asks, Asks):
+            full = await self._receive(agent, place, asks, known)
+            asked, other = asks.envelope.prompt_id, None if full is None else postponed(asks, self.room.why)
+        else:
+            full, asked, other = None, None, asks
         if self.sightings.is_news(place, other):
+            if full is not None:
+                self._doorkeeper.turned_away(place.host, full)
             await self.sightings.take(agent, place, other, self._links(place, await self._mission_of(place)))
-        return await self._receive(agent, place, asks, known) if isinstance(asks, Asks) else None
+        return asked, "" if full is None else self.room.why
 
     def _was_told(self, known: Record, digest: str) -> bool:
         """Whether people know that this prompt id came with that other question, or with too many others."""
@@ -261,24 +263,28 @@ class Controller:
         kept = await self.missions.of_place(place)
         return kept.mission if kept else None
 
-    async def _receive(self, agent: Agent, place: Place, asks: Asks, known: Record | None) -> str:
+    async def _receive(self, agent: Agent, place: Place, asks: Asks, known: Record | None) -> Full | None:
         envelope = asks.envelope
-        if known is not None and known.approval.question.digest == asks.digest:
-            return envelope.prompt_id
-        if known is not None and self._was_told(known, asks.digest):
-            return envelope.prompt_id
+        if known is not None and (known.approval.question.digest == asks.digest or self._was_told(known, asks.digest)):
+            return None
+        if known is None and (full := await self.records.full(place, self.room)) is not None:
+            return full  # nothing is written with each look while it waits
         mission = await self._mission_of(place)
-        terms = terms_of(self._rules, place.host, envelope, mission.person if mission else None)
+        terms = terms_of(self.rules, place.host, envelope, mission.person if mission else None)
         question = Question(envelope.prompt_id, asks.digest, envelope.allowed_responders, envelope.deadline)
         event = Received(question, terms, secrets.token_hex(16))
         links = self._links(place, mission)
-        heard = await self.records.receive(place, asks.raw, event, links, most=self._questions_max)
+        heard = await self.records.receive(place, asks.raw, event, links, most=self._questions_max, room=self.room)
+        if isinstance(heard, Full):
+            return heard
+        self._doorkeeper.let_in(place.host)
         if heard is None:
             await self.sightings.stop(agent, place)
         elif heard.asked > self._questions_max:
+            metrics.BOUNDS.labels(bound="max_questions").inc()
             why = f"the task has asked more than {self._questions_max} questions"
             await self.records.hear(heard.record, CancelAsked(_SELF, "cockpit", why))
-        return envelope.prompt_id
+        return None
 
     def _links(self, place: Place, mission: Mission | None) -> Links:
         """What a task, and so its question, belongs to."""
@@ -323,7 +329,7 @@ class Controller:
         self.records.touch()  # it may be open once more, by now
 
     async def _answer_by_rule(self, record: Record) -> bool:
-        found = resolve(self._rules, record.place.host, record.envelope["prompt"], record.approval)
+        found = resolve(self.rules, record.place.host, record.envelope["prompt"], record.approval)
         if not isinstance(found, Resolved) or record.approval.verdicts:  # once: what was refused is for people
             return False
         heard = await self.answer(record, found.rule.principal, "policy", found.answer)

@@ -32,7 +32,7 @@ class Asks:
 
 @attrs.frozen
 class AsksOtherwise:
-    """Something that waits for input, and cannot be asked here: `observed` or `malformed`, and why."""
+    """Something that waits for input, and cannot be asked here: `observed`, `malformed` or, for now, `postponed`, and why."""
 
     kind: str
     digest: str
@@ -54,6 +54,11 @@ def read_question(seen: Seen) -> Asks | AsksOtherwise | None:
     why = "the envelope is malformed: " + "; ".join(map(str, envelope[:_WHY_MAX]))
     # By its reasons and words: a malformed envelope may have no canonical spelling of its own.
     return AsksOtherwise("malformed", sha256_hex(["malformed", why, repr(seen.text)]), plain_text(seen.text), why)
+
+
+def postponed(asks: Asks, why: str) -> AsksOtherwise:
+    """The same, where there is no room for it."""
+    return AsksOtherwise("postponed", sha256_hex(["postponed", asks.digest]), plain_text(asks.envelope.prompt), why)
 
 
 def not_its_own(asks: Asks, seen: Seen) -> AsksOtherwise:

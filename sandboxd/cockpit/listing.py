@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -16,6 +16,7 @@ from sandboxd.cockpit.record import Record, Sighting
 State = Literal["open", "closed"]
 LISTED_MAX: Final = 200
 HISTORY_MAX: Final = 500
+KINDS: Final = ("observed", "malformed", "postponed")  # of tasks that ask, and are not asked about here
 
 # A question that a rule may yet answer is nobody's to answer.
 _OPEN: Final = "phase <> 'closed' AND (is_told = 1 OR phase <> 'open')"
@@ -30,6 +31,21 @@ class Listing:
     sightings: Sequence[Sighting]
     number: int
     has_more: bool
+
+
+@attrs.frozen
+class Standing:
+    """How many questions are open, by host, and how many tasks ask what is not asked here, by host and kind."""
+
+    open: Mapping[str, int]
+    unasked: Mapping[tuple[str, str], int]
+
+
+def standing(connection: sqlite3.Connection) -> Standing:
+    """What there is at this moment."""
+    asked = connection.execute("SELECT host, count(*) FROM prompts WHERE phase <> 'closed' GROUP BY host")
+    others = connection.execute("SELECT host, kind, count(*) FROM sightings WHERE gone_at_us IS NULL GROUP BY host, kind")
+    return Standing(dict(asked), {(host, kind): count for host, kind, count in others})
 
 
 def listed(

@@ -84,7 +84,10 @@ class News:
 
 @attrs.frozen
 class Sighting:
-    """A task that asks what cannot be asked here: `observed` has no envelope, `malformed` one that must not be used."""
+    """A task that asks what cannot be asked here.
+
+    `observed` has no envelope, `malformed` one that must not be used; `postponed` waits for room, and is asked by itself then.
+    """
 
     number: int
     host: str

@@ -24,6 +24,7 @@ from sandboxd.cockpit import audit, rows
 from sandboxd.cockpit.codec import from_us
 from sandboxd.cockpit.missions import rows as missions
 from sandboxd.cockpit.record import Heard, News, Pending, Place, Record, Sighting
+from sandboxd.cockpit.room import ROOMY, Full, Room
 from sandboxd.cockpit.schema import SCHEMA
 from sandboxd.db.database import Database, open_database
 
@@ -42,20 +43,22 @@ class Records:
         self._changed = trio.Event()
 
     async def receive(
-        self, place: Place, envelope: Mapping[str, Any], event: Received, links: Links, *, most: int
-    ) -> Heard | None:
+        self, place: Place, envelope: Mapping[str, Any], event: Received, links: Links, *, most: int, room: Room = ROOMY
+    ) -> Heard | Full | None:
         """A valid envelope of an input-required task, for the first time or again.
 
-        None: its task has asked more than `most` questions before, so it is not put on record.
+        Not put on record: None, where its task has asked more than `most` questions before; `Full`, where there is no room.
         """
 
-        def work(connection: sqlite3.Connection) -> Heard | None:
+        def work(connection: sqlite3.Connection) -> Heard | Full | None:
             now = self._clock()
             known = rows.find(connection, place.host, event.question.prompt_id)
             if known is not None:
                 return decide_question(connection, known, event, now)
             if rows.asked(connection, place.host, place.task_id) > most:
                 return None
+            if (full := room.full(*rows.open_beside(connection, place))) is not None:
+                return full
             decided = begin(event, now)
             record = rows.insert(connection, place, envelope, links, decided.approval)
             rows.tell(connection, record, event, decided, now=now)
@@ -119,6 +122,10 @@ class Records:
     async def pass_by(self, place: Place, links: Links, digest: str = "") -> None:
         """What was sighted at the task is over, but for what has that digest."""
         await self._write(lambda connection: rows.pass_by(connection, place, digest, links, self._clock()))
+
+    async def full(self, place: Place, room: Room) -> Full | None:
+        """Whether there is room for a question of that task."""
+        return room.full(*await self._database.read(lambda connection: rows.open_beside(connection, place)))
 
     async def find(self, host: str, prompt_id: str) -> Record | None:
         """The question of that id on that host."""

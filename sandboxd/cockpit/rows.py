@@ -81,8 +81,24 @@ def next_due(connection: sqlite3.Connection) -> int | None:
 def asked(connection: sqlite3.Connection, host: str, task_id: str) -> int:
     """How many questions a task has asked, also such as could not be asked here."""
     (prompts,) = connection.execute("SELECT count(*) FROM prompts WHERE host = ? AND task_id = ?", (host, task_id)).fetchone()
-    (others,) = connection.execute("SELECT count(*) FROM sightings WHERE host = ? AND task_id = ?", (host, task_id)).fetchone()
+    others_sql = (
+        "SELECT count(*) FROM sightings WHERE host = ? AND task_id = ? AND kind <> 'postponed'"  # that one is asked yet
+    )
+    (others,) = connection.execute(others_sql, (host, task_id)).fetchone()
     return int(prompts) + int(others)
+
+
+def open_beside(connection: sqlite3.Connection, place: Place) -> tuple[int, int]:
+    """How many questions of other tasks are not closed: of that host, and of all.
+
+    A task asks one thing at a time: what it asked before is about to close, and takes no room from what it asks now.
+    """
+    of_host, in_all = connection.execute(
+        "SELECT count(*) FILTER (WHERE host = ?1), count(*) FROM prompts"
+        " WHERE phase <> 'closed' AND NOT (host = ?1 AND task_id = ?2)",
+        (place.host, place.task_id),
+    ).fetchone()
+    return int(of_host), int(in_all)
 
 
 def pending(connection: sqlite3.Connection) -> Sequence[Pending]:

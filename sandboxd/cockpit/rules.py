@@ -19,6 +19,7 @@ from sandboxd.approvals.record import Approval, Escalation, ExpiredStep, Payload
 from sandboxd.approvals.routing import Principal, Routing, route
 from sandboxd.errors import LoadError, Problem
 from sandboxd.hitl.envelope import PROMPT_MAX_CHARS, PromptEnvelope
+from sandboxd.hitl.received import asks_secret
 from sandboxd.policy.table import Table, parse_toml
 
 FORMAT: Final = 1
@@ -74,6 +75,12 @@ class RuleBook:
         return attrs.evolve(terms, barred=terms.barred | {starter}) if starter is not None and bars else terms
 
 
+def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope, starter: str | None = None) -> Terms:
+    """On which terms a question is asked: the rules', and what is asked for in secret is never kept."""
+    terms = book.terms(host, envelope, starter)
+    return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
+
+
 @attrs.frozen
 class Resolved:
     """A rule answers. `why` says so in words, for `policies test`."""
@@ -122,20 +129,23 @@ def load_rules(source: str, text: str, base: RuleBook | None = None) -> RuleBook
 
 def check_examples(book: RuleBook) -> tuple[Problem, ...]:
     """Every example that does not hold with all rules loaded."""
-    problems = []
-    for rule in book.rules:
-        host = next(iter(sorted(rule.hosts)), "any-host")
-        if rule.question is not None and not (rule.fits and rule.does_not_fit):
-            problems.append(Problem(f"rule.{rule.name}", "show at least one question in `fits` and one in `does-not-fit`"))
-        for question in rule.fits:
-            found = book.find(host, question)
-            if found is not rule:
-                why = f"goes to the rule `{found.name}`" if found else "goes to no rule"
-                problems.append(Problem(f"rule.{rule.name}.fits", f"`{question[:80]}` {why}"))
-        for question in rule.does_not_fit:
-            if rule.matches(host, question):
-                problems.append(Problem(f"rule.{rule.name}.does-not-fit", f"`{question[:80]}` fits"))
-    return tuple(problems)
+    return tuple(problem for rule in book.rules for problem in check_rule(book, rule))
+
+
+def check_rule(book: RuleBook, rule: Rule) -> list[Problem]:
+    """The examples of one of its rules that do not hold with all of them loaded."""
+    problems, host = list[Problem](), next(iter(sorted(rule.hosts)), "any-host")
+    if rule.question is not None and not (rule.fits and rule.does_not_fit):
+        problems.append(Problem(f"rule.{rule.name}", "show at least one question in `fits` and one in `does-not-fit`"))
+    for question in rule.fits:
+        found = book.find(host, question)
+        if found is not rule:
+            why = f"goes to the rule `{found.name}`" if found else "goes to no rule"
+            problems.append(Problem(f"rule.{rule.name}.fits", f"`{question[:80]}` {why}"))
+    for question in rule.does_not_fit:
+        if rule.matches(host, question):
+            problems.append(Problem(f"rule.{rule.name}.does-not-fit", f"`{question[:80]}` fits"))
+    return problems
 
 
 def _read_starter(table: Table, usual: bool) -> bool:

@@ -95,4 +95,25 @@ BEGIN
 END;
 """
 
-SCHEMA: Final = Schema(application_id=0x434B5054, migrations=(_FIRST, MISSIONS, CHANNELS, RELAY, RECEIPTS, SESSIONS))  # "CKPT"
+# A question may wait at its host for room (`room`). A CHECK cannot be changed, so the table is made anew.
+_POSTPONED: Final = """
+CREATE TABLE sightings_now (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    host TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('observed', 'malformed', 'postponed')),
+    at_us INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    why TEXT NOT NULL,
+    gone_at_us INTEGER,
+    UNIQUE (host, task_id, digest)
+) STRICT;
+INSERT INTO sightings_now (number, host, task_id, digest, kind, at_us, text, why, gone_at_us)
+    SELECT number, host, task_id, digest, kind, at_us, text, why, gone_at_us FROM sightings;
+DROP TABLE sightings;
+ALTER TABLE sightings_now RENAME TO sightings;
+"""
+
+_MIGRATIONS: Final = (_FIRST, MISSIONS, CHANNELS, RELAY, RECEIPTS, SESSIONS, _POSTPONED)
+SCHEMA: Final = Schema(application_id=0x434B5054, migrations=_MIGRATIONS)  # "CKPT"

@@ -27,6 +27,7 @@ from sandboxd.cockpit.push_source import PushSource
 from sandboxd.cockpit.records import open_records
 from sandboxd.cockpit.relay.serve import open_relay, relay_door
 from sandboxd.cockpit.reload import Reloader
+from sandboxd.cockpit.room import Room
 from sandboxd.cockpit.watch import LOOK_EVERY_S, watch
 from sandboxd.cockpit.web.serve import open_web
 from sandboxd.db.connection import DatabaseUnavailable
@@ -60,6 +61,7 @@ async def open_cockpit(config: CockpitConfig, *, look_every_s: float = LOOK_EVER
             *(records, agents, judge, now),
             rules=config.rules,
             questions_max=config.questions_max,
+            room=Room(config.open_per_host_max, config.open_max),
             mission_tries=config.mission_tries,
             pushes=PushSource(config.state_dir, {host.name: host for host in config.hosts}),
         )
@@ -107,10 +109,10 @@ def _base_url(config: CockpitConfig, listeners: Sequence[Listener]) -> str | Non
 
 async def _run(path: Path, config: CockpitConfig, manager: Manager) -> None:
     with ExitStack() as stack:  # a SIGHUP that comes while it starts must not end it
-        await _serve(config, manager, open_hangups(stack), Reloader(path, config, manager.notifier))
+        await _serve(path, config, manager, open_hangups(stack))
 
 
-async def _serve(config: CockpitConfig, manager: Manager, hangups: AsyncIterator[int] | None, reloader: Reloader) -> None:
+async def _serve(path: Path, config: CockpitConfig, manager: Manager, hangups: AsyncIterator[int] | None) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with AsyncExitStack() as stack:
             controller = await stack.enter_async_context(open_cockpit(config))
@@ -121,7 +123,7 @@ async def _serve(config: CockpitConfig, manager: Manager, hangups: AsyncIterator
             await stack.enter_async_context(open_relay(relay))
             await stack.enter_async_context(open_channels(config, controller, door, _base_url(config, listeners), now))
             nursery = await stack.enter_async_context(trio.open_nursery())  # reloads
-            nursery.start_soon(_reload_on_signal, hangups, reloader)
+            nursery.start_soon(_reload_on_signal, hangups, Reloader(path, config, controller, manager.notifier))
             _log.info("the cockpit runs", hosts=",".join(host.name for host in config.hosts))
             manager.notifier.ready("ready")
             async for _ in signals:

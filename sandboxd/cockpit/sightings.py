@@ -1,7 +1,8 @@
 """Which tasks cannot be asked about here, and since when no more?
 
-A task that asks without an envelope, or by a malformed one; a task that its host lists and that cannot be read; and one that
-has asked more than a task may. Each stands on record with the reason until it is over, and none of them hides another.
+A task that asks without an envelope, or by a malformed one; a task that its host lists and that cannot be read; one whose
+question waits for room (`room`); and one that has asked more than a task may. Each stands on record with the reason until it is
+over, and none of them hides another.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from sandboxd import logs
+from sandboxd import logs, metrics
 from sandboxd.a2a.canonical import sha256_hex
 from sandboxd.a2a.links import Links
 from sandboxd.cockpit.agent import Agent
@@ -78,6 +79,7 @@ class Sightings:
         """End a task that asks without end; it is tried again with each further question, none of which goes on record."""
         if not place.task_id:  # nobody knows which one it is
             return
+        metrics.BOUNDS.labels(bound="max_questions").inc()
         why = f"the task has asked more than {self._questions_max} questions"
         if place not in self._told:
             _log.warning("A task asks too much, and is cancelled", host=place.host, task=place.task_id, why=why)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sandboxd.approvals.events import Deliver, Event, Fence, Inquire, Restarted, ResumeAsked, Settled
 from sandboxd.approvals.record import Escalation, Payload, Terms
 from sandboxd.approvals.routing import route
+from sandboxd.cockpit.ways import way_out
 from tests.approvals import asker as model
 from tests.approvals.asker import Asker, Traits, Wire
 from tests.approvals.desk import NOON, Desk, person
@@ -153,6 +154,13 @@ class OneQuestion(RuleBasedStateMachine):
         approval = self.desk.approval
         waits = approval.phase in ("delivering", "backoff", "reconcile") and not approval.held
         assert not waits or self.wire or self.reply or approval.retry_at
+
+    @invariant()
+    def what_is_paused_names_its_reason_and_its_way_out(self):
+        approval = self.desk.approval
+        if approval.held or approval.step == "paused":
+            assert approval.reason
+            assert way_out(approval)
 
     @invariant()
     def one_message_id_is_one_payload(self):

@@ -107,6 +107,15 @@ def test_a_question_that_nobody_may_answer_pauses_its_step_and_says_why():
     assert desk.vote(ALICE) == "not-eligible"
 
 
+def test_who_is_one_of_too_few_changes_nothing_of_why_it_is_paused():
+    desk = Desk("specific:alice", "consensus:2")
+    why = desk.approval.reason
+    assert desk.vote(ALICE, fits=False) == "invalid"
+    assert (desk.vote(ALICE), desk.stands) == ("counted", ("pending", "open", "paused"))
+
+    assert desk.approval.reason == why == "2 must agree, and only 1 may answer"
+
+
 def test_who_may_not_answer_spends_nothing_of_the_budget():
     desk = Desk("specific:alice", schema_budget=1)
 

@@ -1,4 +1,4 @@
-"""Does the wheel hold the packs, whichever way it is built?
+"""Does the wheel hold the packs and the page, whichever way it is built?
 
 A wheel that is built from the sdist is what `pip install` of a release gives; a symlink or a missing include loses the
 packs there without a word, and the daemon that comes out detects nothing.
@@ -13,9 +13,11 @@ import sys
 import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
 
 from sandboxd.cockpit.web.pages import XTERM
+from tests.support.daemon import wait_until
 
 KINDS = {"detectors": ".toml", "policies": ".toml", "systemd": ".service"}
 
@@ -84,3 +86,30 @@ def test_the_wheel_holds_the_license_and_a_command(wheel: Path) -> None:
         info = {name.split(".dist-info/")[-1]: name for name in archive.namelist() if ".dist-info/" in name}
         assert "licenses/LICENSE" in info
         assert "sandboxd = sandboxd.cli.main:main" in archive.read(info["entry_points.txt"]).decode()
+
+
+def test_the_page_is_served_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    (tmp_path / "state").mkdir(mode=0o700)
+    config, port_file = tmp_path / "cockpit.toml", tmp_path / "state" / "web-port"
+    config.write_text(
+        'state-dir = "state"\nweb = { tcp = "127.0.0.1:0" }\nhost = [{ name = "lab", url = "http://127.0.0.1:9" }]\n'
+    )
+    argv = [sys.executable, "-m", "sandboxd", "cockpit", "--config", str(config)]
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path / "installed")}
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        what = "the cockpit's port"
+        port = wait_until(lambda: port_file.exists() and port_file.read_text().strip(), timeout_s=60, what=what)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
+            page, *parts = (client.get(path).content for path in ("/", "/static/app.js", "/static/xterm.mjs"))
+    finally:
+        process.terminate()
+        assert process.wait(timeout=60) == 0, (tmp_path / "log").read_text()
+
+    package = tmp_path / "installed" / "sandboxd"
+    assert b'data-xterm="yes"' in page
+    files = ("cockpit/web/static/app.js", "share/@xterm/xterm/lib/xterm.mjs")
+    assert parts == [(package / name).read_bytes() for name in files]

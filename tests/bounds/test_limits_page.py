@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from sandboxd import metrics
+from sandboxd.cockpit.config import load_config
 from sandboxd.config_limits import HostLimits, limits_json
 from sandboxd.policy.load import load_policy
 from sandboxd.policy.model import Limits, PromptRules
@@ -33,8 +34,22 @@ def test_every_key_of_the_config_stands_on_the_page_with_its_default():
     assert told == {key: shares.get(key, str(value)) for key, value in known.items()}
 
 
+def test_a_cockpits_defaults_are_those_of_the_page(tmp_path):
+    (tmp_path / "cockpit.toml").write_text('state-dir = "state"\n[[host]]\nname = "lab"\nurl = "http://127.0.0.1:1"\n')
+    usual = load_config(tmp_path / "cockpit.toml")
+    told = {key.strip("`"): int(default) for _, key, default, *_ in rows("Of a cockpit's config")}
+
+    assert told == {
+        "max-questions": usual.questions_max,
+        "max-open-per-host": usual.open_per_host_max,
+        "max-open": usual.open_max,
+        "mission-tries": usual.mission_tries,
+    }
+
+
 def test_every_bound_that_is_counted_stands_on_the_page_and_the_other_way_round():
-    told = {cell for name in ("Of the config", "Of the policy", "Fixed") for row in rows(name) for cell in [row[-1].strip("`")]}
+    headings = ("Of the config", "Of a cockpit's config", "Of the policy", "Fixed")
+    told = {row[-1].strip("`") for name in headings for row in rows(name)}
     others = {name for name in told if name.startswith("sandboxd_")}
 
     assert told - others - {""} == bounds()

@@ -25,6 +25,7 @@ from sandboxd.cockpit.web.serve import open_web
 from sandboxd.cockpit.web_config import Web as WebConfig
 from sandboxd.config_doors import TcpAddress
 from sandboxd.serving.bearer import digest_of
+from tests.support.daemon import wait_until
 
 WAIT_S = 30.0
 
@@ -48,6 +49,11 @@ async def until(records: Records, condition: Callable[[], Awaitable[Any]], what:
                 return found
             await records.wait_changed(since)
     raise AssertionError(f"{what} did not come true within {WAIT_S} s")
+
+
+async def came(condition: Callable[[], bool]) -> None:
+    """Wait until something outside the record is so."""
+    await trio.to_thread.run_sync(lambda: wait_until(condition, timeout_s=60))
 
 
 async def asked(records: Records, host: str, prompt_id: str) -> Record:

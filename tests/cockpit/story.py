@@ -43,7 +43,7 @@ async def ask(records: Records, number: int = 1, *, seed: str = "seed", **terms:
     asked = envelope(number)
     event = Received(Question(asked["prompt_id"], sha256_hex(asked), ("any",)), Terms(**terms), seed)
     heard = await records.receive(PLACE, asked, event, Links(sandbox="lab", trace="trace-1"), most=20)
-    assert heard is not None
+    assert isinstance(heard, Heard)
     return heard
 
 

@@ -15,6 +15,8 @@ import trio
 
 from sandboxd.approvals.record import Approval
 from sandboxd.cockpit.agent import HostAddress
+from sandboxd.cockpit.web.app import routes
+from sandboxd.cockpit.web.pages import Pages
 from sandboxd.cockpit.web_config import Proxy
 from sandboxd.serving.bearer import digest_of
 from tests.cockpit.bridge import WAIT_S, Web, asked, person, stands, token_of, until, web
@@ -301,6 +303,46 @@ async def test_a_body_that_is_none_of_ours_is_refused_with_its_reason(tmp_path, 
         assert (await alice.get("/nowhere")).status_code == 404
         assert (await alice.put("/api/prompts", json={})).status_code == 405
     assert executor.answers == []
+
+
+async def test_no_get_changes_anything(tmp_path, executor):
+    async with cockpit_with_question(tmp_path, executor) as (page, prompt_id):
+        number = await until(page.controller.records, lambda: is_told(page, prompt_id), "the question, asked of people")
+        (task,) = executor.tasks
+        before = await page.controller.records.audit_last(1000)
+        got = await trio.to_thread.run_sync(lambda: get_everything(page.url, number=number, task=task))
+        after = await page.controller.records.audit_last(1000)
+
+    assert got["/api/prompts/<name>"] == 200
+    for act in ("answer", "cancel", "resume", "settle", "reissue"):
+        assert got[f"/api/prompts/<name>/{act}"] == 405
+    assert after == before
+    assert (executor.answers, executor.tasks[task].state) == ([], "INPUT_REQUIRED")
+
+
+async def is_told(page: Web, prompt_id: str) -> int | None:
+    """The question's number, once nothing more happens to it by itself."""
+    entries = [entry.as_json() for entry in await page.controller.records.audit_last(10)]
+    if not any(entry["event"] == "told" for entry in entries):
+        return None
+    record = await page.controller.records.find("lab", prompt_id)
+    return record.number if record else None
+
+
+def get_everything(url: str, *, number: int, task: str) -> dict[str, int]:
+    """The status of a GET of every path, as whoever may answer, with all that a POST would need; streams are left."""
+    query = {"payload": '{"text": "y"}', "reason": "because", "outcome": "decided"}
+    names = {"<name>": str(number), "<host>": "lab", "<path:task>": task}
+    found = dict[str, int]()
+    bearer = {"Authorization": f"Bearer {token_of('alice')}"}
+    with httpx.Client(base_url=url, headers=bearer, timeout=WAIT_S, trust_env=False) as alice:
+        for route in routes(Pages(None)):
+            path = route.path
+            for name, value in names.items():
+                path = path.replace(name, value)
+            with alice.stream("GET", path, params=query) as answer:
+                found.setdefault(route.path, answer.status_code)
+    return found
 
 
 async def test_every_answer_forbids_scripts_frames_and_sniffing(tmp_path, executor):

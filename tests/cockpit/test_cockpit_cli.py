@@ -122,11 +122,21 @@ def test_a_question_that_was_cancelled_is_gone(cockpit, executor):
     assert cockpit.cli("answer", prompt_id, "--text", "y").returncode == 7
 
 
+def test_what_is_paused_names_its_reason_and_its_way_out(cockpit, executor):
+    prompt_id = ask(executor, cockpit, allowed_responders=["team:ops"])
+
+    shown = cockpit.cli("prompts", "show", prompt_id).stdout
+    assert "no responder rule is understood: team:ops" in shown
+    assert "way out\tanswer it at its host, or end its task (cancel)" in shown
+    assert cockpit.cli("prompts", "cancel", prompt_id, "--reason", "nobody can").returncode == 0
+
+
 def test_who_may_not_is_told_so_and_who_is_nobody_too(cockpit, executor):
     prompt_id = ask(executor, cockpit, allowed_responders=["specific:bob"])
 
     refused = cockpit.cli("answer", prompt_id, "--text", "y")
     assert refused.returncode == 4
+    assert "token:alice is none of those who may answer it: bob" in refused.stderr
     assert cockpit.cli("answer", prompt_id, "--text", "y", person="bob").returncode == 0
     stranger = cockpit.write("stranger.token", "x" * 40)
     argv = ["prompts", "--cockpit", cockpit.url, "--token-file", str(stranger)]

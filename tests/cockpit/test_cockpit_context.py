@@ -36,7 +36,7 @@ fits = ["Proceed?"]
         (envelope(), ["--answers", "answers", "--starter", "token:alice"], 0, "token:alice"),
         (envelope(prompt="Other?"), ["--answers", "answers", "--starter", "alice"], 1, "knows no answer"),
         (envelope(prompt="Deploy it?"), ["--answers", "answers", "--starter", "alice"], 1, "alice, who started it, may not"),
-        (envelope(prompt="Deploy it?"), ["--starter", "alice", "--as", "token:alice"], 4, "may not answer"),
+        (envelope(prompt="Deploy it?"), ["--starter", "alice", "--as", "token:alice"], 4, "bar alice from it"),
         (envelope(prompt="Deploy it?"), ["--starter", "alice", "--as", "token:bob"], 0, "may answer"),
         (envelope(allowed_responders=["consensus:2"]), ["--answers", "answers", "--starter", "a"], 1, "2 persons must agree"),
         (envelope(allowed_responders=["specific:bob"]), ["--answers", "answers", "--starter", "a"], 1, "may not answer this"),

@@ -169,6 +169,23 @@ def test_a_closed_question_has_no_form_any_more(cockpit, executor, receiver):
     assert "No answer is taken any more" in shown.text
 
 
+def test_a_link_that_leads_nowhere_says_so_on_a_page(cockpit):
+    with cockpit.client() as anybody:
+        for answer in (anybody.get("/q/nothing"), anybody.post("/q/nothing", data={"text.text": "y"})):
+            assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+            assert "its time is over" in answer.text
+
+
+def test_a_link_to_what_nobody_may_answer_has_no_form_and_names_the_way_out(cockpit, executor, receiver):
+    prompt_id = ask(executor, cockpit, allowed_responders=["team:ops"])
+    with cockpit.client() as anybody:
+        shown = anybody.get(link_to(receiver, prompt_id)).text
+
+    assert "Nobody can answer it: no responder rule is understood: team:ops." in shown
+    assert "Way out: answer it at its host" in shown
+    assert "<form" not in shown
+
+
 def test_a_form_offers_the_choices_and_hides_what_is_secret(cockpit, executor, receiver):
     choice = {"const": "y", "title": 'Yes, "go"'}
     text = {"type": "string", "anyOf": [choice, {"const": "n"}, {"type": "string"}]}

@@ -205,6 +205,32 @@ def asks_anew(caller: Caller, task: dict[str, Any], seen: set[str]) -> dict[str,
     return found
 
 
+def test_a_result_that_cannot_be_read_now_is_asked_for_again_and_when_is_said(tmp_path):
+    words = WORDS.replace('host = "here"', 'host = "lab"')
+    with Executor() as executor:
+        cockpit = Cockpit(tmp_path / "cockpit", {"lab": (executor.url, "")}, more=words)
+        cockpit.start()
+        try:
+            with Caller(cockpit) as caller, Caller(cockpit, rpc=True) as by_rpc:
+                envelope = {"adapter": "x", "mode": "plan", "command": ["x"], "input_mode": "text-line"}
+                message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": "go"}]}
+                task = caller.read(caller.send(message | {"metadata": {ADAPTER: envelope}}, wait=False))
+                (theirs,) = wait_until(lambda: list(executor.tasks), timeout_s=WAIT_S, what="the sub-task")
+                executor.move(theirs, "COMPLETED")
+                caller.until(task, "COMPLETED")
+                executor.tasks.pop(theirs)
+
+                refused = caller.call("GetTask", f"/tasks/{task['id']}", {}, get=True)
+                by_code = by_rpc.call("GetTask", "", {"id": task["id"]})
+        finally:
+            cockpit.end()
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert (by_code.status_code, by_code.headers["retry-after"]) == (200, "1")
+    assert "ask again" in by_code.text
+    assert executor.url not in refused.text + by_code.text
+
+
 def test_two_hops_lead_to_a_person_and_back(tmp_path, shared):
     inner = Cockpit(tmp_path / "inner", {"here": (shared.url, shared.token)}, more=WORDS)
     inner.start()

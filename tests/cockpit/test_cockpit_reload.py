@@ -1,4 +1,4 @@
-"""Does SIGHUP change who may come in, all at once or not at all?"""
+"""Does SIGHUP change who may come in, and by which rules is asked, all at once or not at all?"""
 
 from __future__ import annotations
 
@@ -9,18 +9,29 @@ from pathlib import Path
 import pytest
 
 from tests.cockpit.bridge import token_of
+from tests.cockpit.story import envelope
 from tests.fakes.executor import Executor
 from tests.support.cockpit import WAIT_S, Cockpit
 from tests.support.daemon import wait_until
 
+RULES = """format = 1
+
+[[rule]]
+name = "deploys"
+question = 'Deploy .*'
+responders = ["specific:alice"]
+fits = ["Deploy it?"]
+does-not-fit = ["Undeploy it?"]
+"""
+ANSWERS = RULES.replace('responders = ["specific:alice"]', 'answer = { text = "y" }')
+
 
 @pytest.fixture
-def cockpit(tmp_path: Path) -> Iterator[Cockpit]:
-    with Executor() as executor:
-        made = Cockpit(tmp_path / "cockpit", {"lab": (executor.url, "")}, people=("alice", "bob"))
-        made.start()
-        yield made
-        made.end()
+def cockpit(tmp_path: Path, executor: Executor) -> Iterator[Cockpit]:
+    made = Cockpit(tmp_path / "cockpit", {"lab": (executor.url, "")}, people=("alice", "bob"), rules=RULES)
+    made.start()
+    yield made
+    made.end()
 
 
 def reload(cockpit: Cockpit, text: str, word: str = "reloaded") -> str:
@@ -95,9 +106,64 @@ def test_what_takes_a_restart_is_refused_by_its_name(cockpit):
 
 def test_the_command_says_beforehand_whether_a_config_can_be_used(cockpit):
     done = cockpit.cli("cockpit", "--config", str(cockpit.config), "--check", person=None)
-    assert (done.returncode, "1 hosts, 2 persons" in done.stderr) == (0, True), done.stderr
+    assert (done.returncode, "1 hosts, 2 persons, 1 rules" in done.stderr) == (0, True), done.stderr
     cockpit.config.write_text("[web]\n")
 
     refused = cockpit.cli("cockpit", "--config", str(cockpit.config), "--check", person=None)
     assert refused.returncode == 1
     assert "state-dir" in refused.stderr
+
+
+def ask(cockpit: Cockpit, executor: Executor, number: int) -> str:
+    asks = envelope(number, prompt="Deploy it?")
+    executor.ask(executor.begin(), asks)
+    return str(asks["prompt_id"])
+
+
+def test_a_rule_that_was_changed_counts_for_questions_that_come_then(cockpit, executor):
+    text = cockpit.config.read_text()
+    before = cockpit.prompt(ask(cockpit, executor, 1))
+    cockpit.write("rules.toml", ANSWERS)
+    told = reload(cockpit, text)
+    after = ask(cockpit, executor, 2)
+
+    assert 'rules="deploys (changed)"' in told
+    assert cockpit.prompt(after, "closed")["verdict"]["persons"] == ["policy:deploys"]
+    kept = cockpit.prompt(before["prompt_id"])  # what is open is asked as it was
+    assert kept["responders"] == before["responders"]
+    assert [kept["may_answer"], executor.taken(kept["prompt_id"])] == [True, None]
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        (RULES.replace("responders", "responder"), "`rule.1.responder`: unknown key"),
+        (RULES.replace('["Deploy it?"]', '["Undeploy it?"]'), "`rule.deploys.fits`"),
+        ("this is no file of rules", "rules.toml"),
+    ],
+    ids=["unknown key", "an example that does not hold", "no TOML"],
+)
+def test_rules_with_anything_wrong_change_nothing_not_even_people_and_say_where(cockpit, executor, rules, why):
+    text = cockpit.config.read_text()
+    cockpit.write("rules.toml", rules)
+    told = reload(cockpit, text.replace(person("bob"), person("carol")), "Cannot reload")
+
+    assert str(cockpit.folder / "rules.toml") in told
+    assert why in told
+    assert status(cockpit, "bob") == 200
+    assert cockpit.prompt(ask(cockpit, executor, 1))["responders"]["named"] == [["alice"]]
+    checked = cockpit.cli("cockpit", "--config", str(cockpit.config), "--check", person=None)
+    assert (checked.returncode, "rules.toml" in checked.stderr) == (1, True)  # so `systemctl reload` says it beforehand
+
+
+def test_of_several_files_of_rules_the_one_that_is_wrong_is_named(cockpit, executor):
+    text = cockpit.config.read_text()
+    more = RULES.replace("deploys", "others").replace("Deploy", "Restart").replace("Undeploy", "Stop")
+    cockpit.write("more.toml", more.replace('["Restart it?"]', '["Stop it?"]'))
+    told = reload(cockpit, text.replace('["rules.toml"]', '["rules.toml", "more.toml"]'), "Cannot reload")
+    assert f"cannot load {cockpit.folder / 'more.toml'}: `rule.others.fits`" in told
+
+    cockpit.write("more.toml", more)
+    told = reload(cockpit, text.replace('["rules.toml"]', '["rules.toml", "more.toml"]'))
+
+    assert 'rules="others (new)"' in told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,10 +19,9 @@ from sandboxd.cockpit import transfer
 from sandboxd.cockpit.agent import HostAddress
 from sandboxd.cockpit.missions.mission import Order
 from sandboxd.cockpit.reading import Unreachable
-from tests.cockpit.bridge import answer, asked, cockpit, somebody, stands, until
+from tests.cockpit.bridge import answer, asked, came, cockpit, somebody, stands, until
 from tests.fakes.executor import IDEMPOTENCY, Executor
 from tests.fakes.rude_host import Reply, RudeHost, reply, spelled
-from tests.support.daemon import wait_until
 
 QUICK = Terms(backoff=timedelta(milliseconds=20), tries_max=4, payload_class="public")
 ALICE, BOB = somebody("alice"), somebody("bob")
@@ -31,10 +30,6 @@ SCHEMA = {"type": "object", "required": ["text"], "properties": {"text": {"type"
 
 def question(**more):
     return {"prompt_id": str(uuid.uuid4()), "prompt": "Proceed?", "response_schema": SCHEMA} | more
-
-
-async def came(condition: Callable[[], bool]) -> None:
-    await trio.to_thread.run_sync(lambda: wait_until(condition, timeout_s=60))
 
 
 @pytest.fixture

@@ -231,9 +231,15 @@ def test_a_cockpit_whose_config_is_wrong_ends_with_78(tmp_path, capsys):
         (envelope(), [], 1, "no rule is for this question"),
         (envelope("Deploy to production?"), ["--as", "alice"], 0, "may answer"),
         (envelope("Deploy to production?"), ["--as", "token:bob"], 0, "may answer"),
-        (envelope("Deploy to production?"), ["--as", "mallory"], 4, "may not answer"),
+        (
+            envelope("Deploy to production?"),
+            ["--as", "mallory"],
+            4,
+            "may not answer: mallory is none of those who may answer it: ",
+        ),
         (envelope(allowed_responders=["specific:bob"]), ["--host", "lab"], 1, "names who may"),
         (envelope(allowed_responders=["team:x"]), [], 1, "no responder rule is understood"),
+        (envelope(allowed_responders=["team:x"]), ["--as", "alice"], 4, "may not answer: nobody may answer it"),
     ],
 )
 def test_policies_test_says_who_answers_and_why(tmp_path, capsys, *, prompt, extra, code, said):

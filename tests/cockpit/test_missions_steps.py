@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sandboxd.approvals.record import Approval, Closing, Question, Terms
+from sandboxd.approvals.routing import route
 from sandboxd.cockpit.codec import decode_value, encode_value
 from sandboxd.cockpit.context import Preseed
 from sandboxd.cockpit.missions.mission import FINAL, Mission, Order
@@ -43,13 +44,14 @@ def after(*events: Event, tries_max: int = 3) -> Mission:
 
 def approval(**changes) -> Approval:
     question = Question("0b5c0f3e-8d4f-4a4b-9f0f-00000000000f", "digest")
-    asked = Approval(question, Terms(), "seed", NOW, NOW + timedelta(hours=1), "nobody waits longer here", ())
+    asked = Approval(question, Terms(), "seed", NOW, NOW + timedelta(hours=1), "as long as this cockpit waits", ())
     return attrs.evolve(asked, **changes)
 
 
 OPEN = Asked(1, approval())
 TAKEN = Shown("task-1", "working")
 ANSWERED = Asked(1, approval(phase="closed", status="responded", step="running"))
+BARREN = Asked(1, approval(step="paused", reason="no responder rule is understood", routings=(route(["team:x"]),)))
 OTHERS = Asked(1, approval(phase="closed", status="conflict", step="paused", reason="somebody else answered"))
 EXPIRED = Asked(1, approval(phase="closed", status="expired", step="paused", reason="nobody answered in time"))
 COMPLETED = Shown("task-1", "completed", "exit 0")
@@ -71,6 +73,7 @@ COMPLETED = Shown("task-1", "completed", "exit 0")
         ((TAKEN, OPEN), "awaiting-approval", None),
         ((OPEN, TAKEN), "awaiting-approval", None),
         ((TAKEN, Asked(1, approval(step="paused", reason="held", held=True))), "paused", None),
+        ((TAKEN, BARREN), "paused", None),
         ((TAKEN, OPEN, ANSWERED), "running", None),
         ((TAKEN, OPEN, ANSWERED, COMPLETED), "completed", None),
         ((TAKEN, OPEN, COMPLETED), "awaiting-approval", None),  # its answer is being found out
@@ -107,6 +110,13 @@ def test_a_mission_stands_as_the_approval_workflow_says(events, state, act):
     mission = after(*events)
 
     assert (mission.standing.state, due(mission)) == (state, act)
+
+
+def test_a_question_that_nobody_may_answer_is_not_said_to_go_on_by_itself():
+    standing = after(TAKEN, BARREN).standing
+
+    assert standing.reason == "no responder rule is understood"
+    assert "answer it at its host" in standing.way_out
 
 
 def test_a_budget_that_is_spent_pauses_and_a_person_renews_it():

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from sandboxd.cockpit.channels.signing import Link, LinkKey
 from tests.fakes.executor import Executor
 from tests.support.daemon import REPOSITORY, Daemon, wait_until
 
@@ -106,6 +108,11 @@ class Site:
         headers = {"Origin": self.url, "Cookie": f"cockpit={self._sessions.pop(name)}"}
         answer = httpx.delete(f"{self.url}/api/session", headers=headers, timeout=WAIT_S, trust_env=False)
         assert answer.status_code == 200, answer.text
+
+    def link(self, question: dict[str, Any]) -> str:
+        """Where the link to that question leads, as a chat is told it."""
+        key = LinkKey(bytes.fromhex((self.folder / "state" / "link.key").read_text()))
+        return f"q/{key.make(Link(question['number'], 'chat'), datetime.now(UTC) + timedelta(hours=1))}"
 
     def phase(self, question: dict[str, Any]) -> str:
         phase: str = self.api("alice", "GET", f"/api/prompts/{question['number']}")["prompt"]["phase"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.cockpit.story import envelope
 from tests.page.browser import expect, find_axe
-from tests.page.site import WAIT_S
+from tests.page.site import WAIT_S, Site
 from tests.support.daemon import RUNNER, output_of
 
 SOON_MS = 1000  # issue 6; of several questions the middle one: a machine that is busy for a moment is no fault of the page
@@ -249,6 +250,48 @@ def test_a_host_that_goes_away_is_said_so_and_comes_back(site, visit):
     reader.no_longer_sees(".choice")
     again = site.question("Once more? [y/N] ")
     expect(reader.row(again)).to_be_visible(timeout=WAIT_S * 1000)
+
+
+def test_a_link_is_answered_by_its_form(site, visit):
+    question = site.question("Deploy? [y/N] ")
+    reader = visit(at=site.link(question))
+    assert reader.axe() == [] if find_axe() else True
+    reader.page.get_by_label("Yes").check()
+    reader.page.get_by_role("button", name="Send this answer").click()
+
+    reader.sees("It is on record")
+    assert 'answer: "y"' in output_of(site.daemon.until(question["task_id"], "COMPLETED"))
+    reader.go(site.link(question))
+    reader.sees("No answer is taken any more")
+
+
+def ask_elsewhere(site: Site, number: int, **more: Any) -> dict[str, Any]:
+    """A question of the host that is not ours."""
+    task_id = site.executor.begin()
+    site.executor.ask(task_id, envelope(1000 + number, **more))
+    return site.asked_of(task_id)
+
+
+def test_the_countdown_goes_by_the_cockpits_clock_and_not_by_the_browsers(site, visit):
+    question = ask_elsewhere(site, 2, prompt="Go on?")  # it stands for a day
+    reader = visit()
+    reader.page.add_init_script("const now = Date.now; Date.now = () => now() + 2 * 86_400_000;")  # two days ahead
+    reader.go()
+    reader.open(question)
+
+    reader.sees("23 h", ".timer")
+    expect(reader.row(question)).to_contain_text("23 h", timeout=WAIT_S * 1000)
+
+
+def test_what_is_paused_names_its_reason_and_its_way_out(site, visit):
+    question = ask_elsewhere(site, 3, allowed_responders=["team:ops"])
+    reader = visit()
+    reader.open(question)
+
+    expect(reader.row(question)).to_contain_text("nobody")
+    reader.sees("no responder rule is understood: team:ops", ".box.bad")
+    reader.sees("Way out: answer it at its host, or end its task", ".box.bad")
+    reader.no_longer_sees(".answer")
 
 
 def test_a_question_is_text_whatever_it_holds(site, visit):

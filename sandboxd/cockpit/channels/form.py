@@ -124,7 +124,9 @@ def _choices(member: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], bo
 
 def _title(name: str, member: Mapping[str, Any]) -> str:
     title = member.get("title")
-    return title[:200] if isinstance(title, str) and title else name[:200]
+    if isinstance(title, str) and title:
+        return title[:200]
+    return "Your answer" if name == "text" else name[:200]  # what is typed at a terminal has no name of its own there
 
 
 def _value(field: Field, text: str) -> Any:

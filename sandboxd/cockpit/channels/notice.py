@@ -104,9 +104,7 @@ def text_of(webhook: Webhook, news: News, link: str | None) -> str:
             said = {"asked": "waits", "reminder": "waits still", "escalation": "waits, and nobody has answered"}[what]
             lines.append(f"{about} {said}, until {record.approval.closes_at:%Y-%m-%d %H:%M} UTC.")
             if record.approval.votes_needed > 1:
-                lines.append(
-                    f"{record.approval.votes_needed} persons must agree; {len(record.approval.votes)} have said something."
-                )
+                lines.append(f"{len(record.approval.votes)} of {record.approval.votes_needed} who must agree have answered.")
             if webhook.shows_question:
                 lines.append(f"It asks: {_tame(record.envelope['prompt'])}")
             if link is None:

@@ -20,12 +20,13 @@ from sandboxd.cockpit.channels.inbound import Inbound
 from sandboxd.cockpit.channels.signing import Link, LinkKey
 from sandboxd.cockpit.receipts.progress import progress_text
 from sandboxd.cockpit.record import Heard, Record
+from sandboxd.cockpit.ways import way_out
 from sandboxd.cockpit.web.answers import refusal_json
 from sandboxd.cockpit.web.app import Route
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.cockpit.web.gate import Guest
 from sandboxd.cockpit.web.questions_api import told
-from sandboxd.errors import InvalidParams, Problem, Refusal, TaskNotFound, Unauthenticated
+from sandboxd.errors import InvalidParams, Problem, Refusal, Unauthenticated
 from sandboxd.hitl.received import asks_secret
 from sandboxd.serving.peer import PEER
 
@@ -57,13 +58,16 @@ class LinkDoor:
     async def show(self, desk: Desk, text: str) -> quart.Response:
         """`GET /q/{link}`."""
         desk.pace.take("links")
-        record, _ = await self._record(text)
-        return _page(record, _asked(record, {}))
+        found = await self._find(text)
+        return _page(found[0], _asked(found[0], {})) if found else _nowhere()
 
     async def give(self, desk: Desk, text: str) -> quart.Response:
         """`POST /q/{link}`: the form's fields."""
         desk.pace.take("links")
-        record, link = await self._record(text)
+        found = await self._find(text)
+        if found is None:
+            return _nowhere()
+        record, link = found
         form = await quart.request.form
         filled = {name: value for name, value in form.items() if isinstance(value, str)}
         try:
@@ -75,8 +79,8 @@ class LinkDoor:
             await told(desk, guest, heard)  # a refusal is raised
         except Refusal as refusal:
             status, _ = refusal_json(refusal)
-            again, _ = await self._record(text)
-            return _page(again, _refused(refusal) + _asked(again, filled), status=status)
+            again = await self._find(text) or found
+            return _page(again[0], _refused(refusal) + _asked(again[0], filled), status=status)
         return _page(heard.record, _said(heard))
 
     async def take(self, desk: Desk, name: str) -> quart.Response:
@@ -87,14 +91,12 @@ class LinkDoor:
         heard, principal = await self.inbound.take(name, quart.request.headers.get("X-AIWG-Signature", ""), body)
         return await told(desk, Guest(principal, "bearer", f"webhook:{name}", lambda: True), heard)
 
-    async def _record(self, text: str) -> tuple[Record, Link]:
+    async def _find(self, text: str) -> tuple[Record, Link] | None:
         inbound = self.inbound
         link = self.key.read(text, inbound.clock())
         number = link.number if link else 0
         found = await inbound.controller.records.read(lambda connection: rows.by_number(connection, number))
-        if link is None or found is None:
-            raise TaskNotFound("cannot find the question: this link is none of ours, or its time is over")
-        return found, link
+        return None if link is None or found is None else (found, link)
 
 
 def _check_lengths(filled: Mapping[str, str]) -> None:
@@ -108,9 +110,21 @@ def _check_lengths(filled: Mapping[str, str]) -> None:
 
 
 def _page(record: Record, body: Markup, *, status: int = 200) -> quart.Response:
-    title = f"Question {record.number} of {record.place.host}"
+    return _made(f"Question {record.number} of {record.place.host}", body, status)
+
+
+def _nowhere() -> quart.Response:
+    """Whoever opens an old link is a person, in a browser."""
+    why = "This link is none of this cockpit's, or its time is over."
+    body = Markup('<p>{}</p><p>What waits for an answer stands <a href="/">in the cockpit</a>.</p>').format(why)
+    return _made("No question here", body, 404)
+
+
+def _made(title: str, body: Markup, status: int) -> quart.Response:
     made = quart.Response(_PAGE.format(title=title, body=body), status, content_type="text/html; charset=utf-8")
     made.headers["Content-Security-Policy"] = _POLICY
+    # Without any referrer a browser sends the form with `Origin: null` (Fetch, Origin header), and the gate would turn it away.
+    made.headers["Referrer-Policy"] = "same-origin"
     made.headers["Cache-Control"] = "no-store"
     return made
 
@@ -121,14 +135,19 @@ def _asked(record: Record, filled: Mapping[str, str]) -> Markup:
     if approval.phase != "open":
         why = f": {approval.reason}" if approval.reason else ""
         closed = f"It is {approval.status}{why}. No answer is taken any more."
-        under_way = "An answer is on its way, and no other one is taken."
+        under_way = approval.reason if approval.held else "An answer is on its way, and no other one is taken."
         lines.append(Markup("<p>{}</p>").format(closed if approval.phase == "closed" else under_way))
+        if way := way_out(approval):
+            lines.append(Markup("<p>Way out: {}.</p>").format(way))
         if told := progress_text(record):
             lines.append(Markup("<p>The answer: {}.</p>").format(told))
         return Markup("").join(lines)
     lines.append(Markup("<p>Open until {} UTC.</p>").format(f"{approval.closes_at:%Y-%m-%d %H:%M:%S}"))
+    if approval.dead_end:
+        lines.append(Markup("<p>Nobody can answer it: {}.</p><p>Way out: {}.</p>").format(approval.dead_end, way_out(approval)))
+        return Markup("").join(lines)
     if approval.votes_needed > 1:
-        said = f"{approval.votes_needed} persons must agree; {len(approval.votes)} have said something."
+        said = f"{len(approval.votes)} of {approval.votes_needed} who must agree have answered."
         lines.append(Markup("<p>{}</p>").format(said))
     if asks_secret(record.envelope["response_schema"]):
         lines.append(Markup("<p>It asks for a secret, which is kept nowhere.</p>"))

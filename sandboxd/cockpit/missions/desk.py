@@ -175,11 +175,12 @@ class Missions:
 
     # ── what hosts say ──
 
-    async def saw(self, host: str, seen: Seen) -> None:
-        """A host shows a task; most are no mission's."""
+    async def saw(self, host: str, seen: Seen, *, waits: str = "") -> None:
+        """A host shows a task; most are no mission's. `waits`: why what it asks is not asked here yet."""
         if seen.context_id not in self._watched:
             return
         shown = _shown(seen)
+        shown = attrs.evolve(shown, observed=shown.observed or waits)
         if self._shown.get(seen.context_id) == shown:
             return
         kept = await self._records.read(
@@ -226,6 +227,7 @@ class Missions:
                 event = await self._call(agent, kept, act) if may_leave else None
         if event is not None:
             await self._hear(kept, event)
+            self._shown.pop(kept.mission.mission_id, None)  # whether its question waits for room, the next look says
         if act == "send" and isinstance(event, Shown):
             self._has_begun(kept.mission.order.host)
         busy.discard(kept.number)

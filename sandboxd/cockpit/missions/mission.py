@@ -49,7 +49,10 @@ class Order:
 
 @attrs.frozen
 class Question:
-    """One of its task's questions that is not closed: `step` is the approval's, `held` that only a person brings it further."""
+    """One of its task's questions that is not closed.
+
+    `step` is the approval's, `held` that only a person brings it further, `is_barren` that nobody may answer it.
+    """
 
     number: int
     prompt_id: str
@@ -57,6 +60,7 @@ class Question:
     reason: str
     held: bool
     is_closing: bool = False
+    is_barren: bool = False
 
 
 @attrs.frozen
@@ -154,6 +158,7 @@ _WAYS: Final[dict[Hold, str]] = {
 _ASKED: Final = "answer it, or cancel"
 _FOUND_OUT: Final = "what the host took is being found out, and it goes on by itself; or cancel"
 _HELD: Final = "resume has it found out once more; settle its question on your own word, or cancel"
+_BARREN: Final = "nobody may answer its question here: answer it at its host, and it goes on by itself; or cancel"
 _OBSERVED: Final = "answer it where it runs, and it goes on by itself; or cancel"
 _UNRECONCILED: Final = "look at what its task did: resume goes on with it (asks anew, where it still asks); or cancel"
 _WITHHELD: Final = "look at its task's output at the host: resume takes its result, cancel refuses it"
@@ -182,6 +187,8 @@ def stand(mission: Mission) -> Standing:
 def _stand_asked(question: Question) -> Standing:
     if question.step == "awaiting-approval":
         return Standing("awaiting-approval", question.reason, _ASKED)
+    if question.is_barren and not question.is_closing:
+        return Standing("paused", question.reason, _BARREN)
     return Standing("paused", question.reason, _HELD if question.held else _FOUND_OUT)
 
 

@@ -45,7 +45,7 @@ class Missing:
 
 @attrs.frozen
 class Shown:
-    """The host shows its task. `observed`: it waits for something that cannot be asked here. `looked`: as was asked for."""
+    """The host shows its task. `observed`: it waits for something that is not asked here. `looked`: as was asked for."""
 
     task_id: str
     state: str
@@ -203,6 +203,7 @@ def _asked(mission: Mission, event: Asked) -> Mission:
         asked = Question(
             *(event.number, approval.question.prompt_id, approval.step, approval.reason, approval.held),
             is_closing=approval.closing is not None,
+            is_barren=bool(approval.dead_end),
         )
         return attrs.evolve(mission, questions=tuple(sorted((*others, asked), key=lambda one: one.number)))
     after = attrs.evolve(mission, questions=others)

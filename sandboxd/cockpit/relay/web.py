@@ -23,7 +23,7 @@ from sandboxd.cockpit.reading import Refused, Unreachable, Unreadable
 from sandboxd.cockpit.relay.config import Caller
 from sandboxd.cockpit.relay.desk import Relay, Story
 from sandboxd.cockpit.relay.shown import artifacts_of, mark_of, status_of, task_of
-from sandboxd.cockpit.web.answers import JSON, answer, as_refusal
+from sandboxd.cockpit.web.answers import HOUSE, JSON, answer, as_refusal
 from sandboxd.cockpit.web.app import Route
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.errors import (
@@ -31,10 +31,12 @@ from sandboxd.errors import (
     MethodNotFound,
     NotReady,
     PushNotificationNotSupported,
+    Refusal,
     Unauthenticated,
     UnsupportedOperation,
 )
 from sandboxd.serving.body import read_json, read_optional_object
+from sandboxd.serving.refusals import headers_of
 from sandboxd.serving.streaming import Tell, event, stream_answer
 
 BASE: Final = "/a2a"
@@ -105,7 +107,7 @@ class RelayDoor:
         except Exception as error:
             refusal, _ = as_refusal(error)
             status = 401 if isinstance(refusal, Unauthenticated) else 200
-            return answer(failure(id_of(body), refusal, version="1.0"), status=status)
+            return _refuse(refusal, failure(id_of(body), refusal, version="1.0"), status)
         if isinstance(found, _Stream):
             call_id: CallId = parsed.id
             return self._follow(desk, caller, found, lambda item: result(call_id, v10.encode_stream_item(item)))
@@ -119,7 +121,7 @@ class RelayDoor:
             except Exception as error:
                 refusal, _ = as_refusal(error)
                 status, body = to_rest(refusal)
-                return answer(body, status=status)
+                return _refuse(refusal, body, status)
             if isinstance(found, _Stream):
                 return self._follow(desk, caller, found, v10.encode_stream_item)
             return answer(found)
@@ -278,6 +280,13 @@ class RelayDoor:
 
     def _call(self, desk: Desk, caller: Caller, params: Any) -> _Call:
         return _Call(desk, caller, _is_active(), params)
+
+
+def _refuse(refusal: Refusal, body: Any, status: int) -> quart.Response:
+    """A refusal, with what its head says: how to come in, or when it is worth asking again."""
+    made = answer(body, status=status)
+    made.headers.update(headers_of(refusal, HOUSE))
+    return made
 
 
 def _is_active() -> bool:

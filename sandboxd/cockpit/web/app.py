@@ -15,7 +15,7 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from sandboxd.a2a.jsontext import dump_json
-from sandboxd.cockpit.web import missions_api, news_api, push_api, questions_api, session_api, tasks_api
+from sandboxd.cockpit.web import metrics_api, missions_api, news_api, push_api, questions_api, session_api, tasks_api
 from sandboxd.cockpit.web.answers import HOUSE, JSON, refusal_answer, refusal_json
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.cockpit.web.pages import Pages, find_xterm
@@ -73,6 +73,7 @@ def routes(pages: Pages) -> tuple[Route, ...]:
         Route("POST", "/push/<host>", push_api.pushed, is_open=True),
         Route("GET", "/api/sightings", questions_api.list_sightings),
         Route("GET", "/api/news", news_api.news),
+        Route("GET", "/metrics", metrics_api.measure),
         Route("GET", "/api/tasks/<host>/<path:task>/terminal", tasks_api.watch_task),
     )
 
@@ -143,5 +144,6 @@ class _Exchange(Exchange):
         if message["type"] == "http.response.start":
             names = {name.lower() for name, _ in message["headers"]}
             policy = [] if b"content-security-policy" in names else [(b"content-security-policy", _NOTHING)]
-            message["headers"] = [*message["headers"], *policy, *_HEADERS]
+            usual = [header for header in _HEADERS if header[0] not in names]
+            message["headers"] = [*message["headers"], *policy, *usual]
         await super().send(message)

@@ -18,6 +18,7 @@ from sandboxd.approvals.record import Approval, Vote
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.receipts.progress import progress_json
 from sandboxd.cockpit.record import Record, Sighting
+from sandboxd.cockpit.ways import way_out
 from sandboxd.hitl.received import asks_secret
 
 
@@ -36,6 +37,7 @@ def question_json(record: Record, principal: Principal) -> dict[str, Any]:
         "phase": approval.phase,
         "step": approval.step,
         "reason": approval.reason,
+        "way_out": way_out(approval),
         "held": approval.held,
         "asked_at": rfc3339(approval.received_at),
         "closes_at": rfc3339(approval.closes_at),

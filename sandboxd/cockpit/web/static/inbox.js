@@ -64,7 +64,7 @@ export class Inbox {
   draw() {
     const focused = document.activeElement?.dataset?.number;
     const rows = this.sorted();
-    this.count.textContent = this.rows.size === 1 ? "1 question" : `${this.rows.size} questions`;
+    this.count.textContent = this.rows.size === 1 ? "1 open question" : `${this.rows.size} open questions`;
     document.title = `${this.rows.size ? `(${this.rows.size}) ` : ""}sandboxd cockpit`;
     replace(this.list, rows.length ? rows.map((row) => this.row(row)) : this.nothing());
     replace(this.rest, this.tab === "open" && this.sightings.length ? this.others() : null);
@@ -98,10 +98,18 @@ export class Inbox {
   }
 
   others() {
-    return [
-      el("p", { class: "section" }, "Ask what cannot be answered here"),
-      ...this.sightings.map((one) => el("div", { class: "sighting" },
-        el("b", {}, `${plain(one.host)} · ${plain(one.task_id)}`), el("span", { class: "says" }, firstLine(one.text)), el("span", { class: "hint" }, plain(one.why)))),
+    const waits = (one) => one.kind === "postponed";
+    return [...this.apart("Wait for room", this.sightings.filter(waits)),
+      ...this.apart("Ask what cannot be answered here", this.sightings.filter((one) => !waits(one)))];
+  }
+
+  apart(title, sightings) {
+    const isShared = new Set(sightings.map((one) => one.why)).size === 1; // the same for all is said once
+    return sightings.length === 0 ? [] : [
+      el("p", { class: "section" }, title),
+      isShared ? el("p", { class: "hint" }, plain(sightings[0].why)) : null,
+      ...sightings.map((one) => el("div", { class: "sighting" },
+        el("b", {}, `${plain(one.host)} · ${plain(one.task_id)}`), el("span", { class: "says" }, firstLine(one.text)), isShared ? null : el("span", { class: "hint" }, plain(one.why)))),
     ];
   }
 
@@ -130,10 +138,22 @@ export class Inbox {
 }
 
 export function whoMay(row) {
-  const { named, votes_needed: needed } = row.responders;
-  const names = named.length ? named.map((list) => list.map(short).join(", ")).join(" and one of ") : "";
+  const { votes_needed: needed, dead_end: deadEnd } = row.responders;
+  if (deadEnd) return "nobody";
+  const names = whoIsNamed(row);
   if (needed > 1) return `${row.votes.length} of ${needed}${names ? ` · ${names}` : ""}`;
   return names ? `only ${names}` : "anybody";
+}
+
+// The same in a sentence.
+export function whoMayInWords(row) {
+  const { votes_needed: needed, dead_end: deadEnd } = row.responders;
+  if (deadEnd || needed === 1) return whoMay(row);
+  return `${whoIsNamed(row) || "anybody"}; ${row.votes.length} of ${needed} who must agree have answered`;
+}
+
+function whoIsNamed(row) {
+  return row.responders.named.map((list) => list.map(short).join(", ")).join(" and one of ");
 }
 
 function short(name) {

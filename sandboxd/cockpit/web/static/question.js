@@ -4,13 +4,14 @@ import { ask } from "./api.js";
 import { AnswerForm } from "./answer.js";
 import { left, leftMs, on, spoken } from "./clock.js";
 import { announce, el, plain, replace, shown } from "./dom.js";
-import { phaseWord, statusTag, whoMay } from "./inbox.js";
+import { phaseWord, statusTag, whoMayInWords } from "./inbox.js";
 import { questionActions } from "./actions.js";
 import { planView } from "./plan.js";
 import { TerminalView } from "./terminal.js";
 import { auditList, steps } from "./timeline.js";
 
-const SHOWN_MAX = 4000; // characters of a question, until somebody wants all of it
+const SHOWN_MAX = 1600; // characters of a question, until somebody wants all of it
+const HEAD = 500; // … of which so many are its beginning; what is asked stands at its end
 const TABS = [["terminal", "Terminal"], ["plan", "What will run"], ["audit", "Audit"]];
 
 export class QuestionView {
@@ -79,8 +80,10 @@ export class QuestionView {
   }
 
   asks(text) {
-    const box = el("div", { class: "asks", dir: "auto" }, shown(text.slice(0, SHOWN_MAX)));
-    if (text.length <= SHOWN_MAX) return box;
+    const box = el("div", { class: "asks", dir: "auto" });
+    if (text.length <= SHOWN_MAX) { replace(box, shown(text)); return box; }
+    const left = el("span", { class: "odd" }, `⟨${text.length - SHOWN_MAX} characters are not shown here⟩`);
+    replace(box, shown(text.slice(0, HEAD)), "\n", left, "\n", shown(text.slice(HEAD - SHOWN_MAX)));
     const rest = el("button", { type: "button", class: "plain", onclick: () => { replace(box, shown(text)); rest.remove(); } }, `Show all ${text.length} characters`);
     return [box, rest];
   }
@@ -89,7 +92,7 @@ export class QuestionView {
     const rows = [
       ["Asked", on(question.asked_at)],
       ["Answer by", `${on(question.closes_at)} (${plain(question.closes_because)})`],
-      ["May answer", whoMay(question)],
+      ["May answer", whoMayInWords(question)],
       question.responders.barred.length ? ["May not", question.responders.barred.map(plain).join(", ")] : null,
       question.votes.length ? [question.phase === "closed" ? "Answers" : "Answered so far", question.votes.map((vote) => `${plain(vote.person)} by ${plain(vote.channel)}${vote.payload ? `: ${plain(JSON.stringify(vote.payload))}` : ""}`).join("; ")] : null,
       question.misfits ? ["Did not fit", `${question.misfits} of ${question.misfits_max}`] : null,
@@ -98,22 +101,26 @@ export class QuestionView {
   }
 
   banner(question) {
+    const wayOut = question.way_out ? el("p", {}, "Way out: ", plain(question.way_out)) : null;
     if (question.phase === "closed") {
       const kind = question.status === "responded" ? "good" : question.status === "cancelled" ? "" : "warn";
-      return el("p", { class: `box ${kind}` }, el("b", {}, this.closedWords(question)), question.reason ? ` ${plain(question.reason)}` : "");
+      return el("div", { class: `box ${kind}` }, el("p", {}, el("b", {}, this.closedWords(question)), question.reason ? ` ${plain(question.reason)}` : ""), wayOut);
     }
-    if (question.responders.dead_end) return el("p", { class: "box bad" }, el("b", {}, "Nobody can answer this. "), plain(question.responders.dead_end));
-    if (question.held) return el("p", { class: "box warn" }, el("b", {}, "What became of the answer cannot be found out. "), plain(question.reason));
-    if (question.phase !== "open") return el("p", { class: "box" }, el("b", {}, `The answer is ${phaseWord(question)}. `), plain(question.reason));
+    if (question.responders.dead_end) return el("div", { class: "box bad" }, el("p", {}, el("b", {}, "Nobody can answer this. "), plain(question.responders.dead_end)), wayOut);
+    if (question.held) return el("div", { class: "box warn" }, el("p", {}, el("b", {}, "What became of the answer cannot be found out. "), plain(question.reason)), wayOut);
+    if (question.phase !== "open") return el("div", { class: "box" }, el("p", {}, el("b", {}, `The answer is ${phaseWord(question)}. `), plain(question.reason)), wayOut);
     if (!question.may_answer) return el("p", { class: "box" }, "You may look at this question, and not answer it.");
     if (question.has_voted) return el("p", { class: "box accent" }, el("b", {}, `You have answered; ${question.votes.length} of ${question.responders.votes_needed} so far. `), "A further answer of yours replaces it.");
-    if (question.status === "invalid") return el("p", { class: "box warn" }, el("b", {}, "The last answer did not fit. "), `The question is still open. ${plain(question.reason)}`);
+    if (question.status === "invalid") {
+      const why = question.reason === "the last answer did not fit" ? "" : plain(question.reason);
+      return el("p", { class: "box warn" }, el("b", {}, "The last answer did not fit. "), `The question is still open. ${why}`);
+    }
     return null;
   }
 
   closedWords(question) {
     if (question.status === "responded") return `Answered by ${question.verdict.persons.map(plain).join(" and ")}${question.closed_at ? ` at ${on(question.closed_at)}` : ""}.`;
-    return { expired: "Expired: nobody answered in time.", cancelled: "Cancelled.", conflict: "Closed without an answer of ours.", "delivery-failed": "The answer could not be delivered." }[question.status] ?? "Closed.";
+    return { expired: "Expired.", cancelled: "Cancelled.", conflict: "Closed without an answer of ours.", "delivery-failed": "The answer could not be delivered." }[question.status] ?? "Closed.";
   }
 
   makeEvidence() {

@@ -6,6 +6,11 @@ const TEXT_MAX = 400_000; // characters of the plain text that are kept
 const COLUMNS = 80; // what sandboxd gives a program that nobody sized
 const ROWS = 24;
 const SMALLEST = 10; // px; what is wider then is scrolled
+// Those of xterm.js that cannot be read on a dark ground are lighter; what a program puts on a ground of its own stays readable, too.
+const COLOURS = {
+  background: "#10151b", foreground: "#e8ebf0",
+  red: "#ff8f86", blue: "#8ab0ff", magenta: "#d9a5f2", brightBlack: "#9aa5b4", brightRed: "#ffb1aa",
+};
 const QUERIES = { osc: [0, 1, 2, 8, 52] }; // title, links, clipboard: a program that is watched has no use for them
 
 export class TerminalView {
@@ -49,8 +54,8 @@ export class TerminalView {
       const [{ Terminal }] = await Promise.all([import("/static/xterm.mjs"), style("/static/xterm.css")]);
       if (!this.isOpen) return;
       this.terminal = new Terminal({
-        cols: COLUMNS, rows: ROWS, disableStdin: true, scrollback: 10_000, convertEol: false, cursorBlink: false, cursorInactiveStyle: "outline",
-        fontSize: 14, fontFamily: getComputedStyle(document.documentElement).getPropertyValue("--mono"), theme: { background: "#10151b", foreground: "#e8ebf0" },
+        cols: COLUMNS, rows: ROWS, disableStdin: true, scrollback: 10_000, convertEol: false, cursorBlink: false, cursorInactiveStyle: "outline", minimumContrastRatio: 4.5,
+        fontSize: 14, fontFamily: getComputedStyle(document.documentElement).getPropertyValue("--mono"), theme: COLOURS,
         linkHandler: { activate() {} }, allowProposedApi: false,
       });
       for (const number of QUERIES.osc) this.terminal.parser.registerOscHandler(number, () => true);
