@@ -219,7 +219,7 @@ async def run(
                     who=gate.meet,
                     waited_s=lambda: host.supervisor.stopping_s,
                 )
-                if not host.spawner.is_alive:
+                if not host.spawner.is_alive and not host.spawner.is_closing:
                     raise SpawnerDied("cannot go on: the spawner died, and every run with it")
                 nursery.cancel_scope.cancel()
     _log.info("stopped")
@@ -259,6 +259,7 @@ async def _stop_on_signal(stops: AsyncIterator[int], host: Host, doors: Doors, n
     async def stop() -> None:
         await host.supervisor.stop()
         doors.closing.set()
+        await host.spawner.close()  # every run is over: it goes while clients take what they were told, and not after that
 
     async with trio.open_nursery() as nursery:
         stopping = False
@@ -294,6 +295,8 @@ async def _reload_on_signal(hangups: AsyncIterator[int] | None, reloader: Reload
 
 async def _watch_spawner(host: Host, doors: Doors) -> None:
     await host.spawner.wait_died()
+    if host.spawner.is_closing:
+        return
     _log.error("Cannot go on: the spawner died, and every run with it")
     await host.supervisor.stop()  # every run has ended already: this waits for their records, and has its own bound
     doors.closing.set()  # as for any other end: who waits for an answer gets one

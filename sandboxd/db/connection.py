@@ -6,6 +6,7 @@ Transactions are begun by hand (`isolation_level=None`): the sqlite3 module's ow
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Final
@@ -60,3 +61,21 @@ def why(error: BaseException) -> str:
     """SQLite's words and its name for them: `database or disk is full (SQLITE_FULL)`."""
     name = getattr(error, "sqlite_errorname", None)
     return f"{error} ({name})" if name else str(error)
+
+
+def file_of(connection: sqlite3.Connection) -> str:
+    """The name of its file."""
+    name: str = connection.execute("PRAGMA database_list").fetchone()[2]
+    return name
+
+
+def is_read_only(file: str) -> bool:
+    """Whether the file system under the file is read-only now, which a kernel makes it that has met an error there.
+
+    Writing need not tell: on ext4 a flush of a file system that was made read-only with files open (sysrq `u`) returns 0 and
+    has flushed nothing (seen on Linux 6.1).
+    """
+    try:
+        return bool(os.statvfs(file).f_flag & os.ST_RDONLY)
+    except OSError:  # whatever it is, writing tells it
+        return False

@@ -21,7 +21,7 @@ import attrs
 import trio
 
 from sandboxd.db.batch import NOTHING, Beside, Done, Outcome, Undone, Work, commit_together
-from sandboxd.db.connection import DatabaseUnavailable
+from sandboxd.db.connection import DatabaseUnavailable, file_of, is_read_only
 
 T = TypeVar("T")
 
@@ -54,6 +54,7 @@ class Writer:
     ) -> None:
         self._connection = connection
         self._beside = beside
+        self._file = file_of(connection)
         self._max_items, self._max_bytes = max_items, max_bytes
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()  # None: stop
         self._items = self._bytes = 0  # accepted and not settled yet; only the event loop counts
@@ -123,7 +124,11 @@ class Writer:
         # A function of its own: what a batch holds must not stay alive while the thread waits for the next one.
         batch, is_stopping = self._take()
         if batch:
-            outcomes = commit_together(self._connection, [item.work for item in batch], self._beside)
+            outcomes: Sequence[Outcome]
+            if is_read_only(self._file):
+                outcomes = [Undone(DatabaseUnavailable("its file system is read-only"))] * len(batch)
+            else:
+                outcomes = commit_together(self._connection, [item.work for item in batch], self._beside)
             self._tell(self._settle, batch, outcomes)
         return not is_stopping
 

@@ -34,9 +34,10 @@ _LOOK_MAX_S: Final = 2.0  # how often the kernel is asked about a terminal that 
 STALL_S: Final = 2.0  # silence with a reader and no question that we know
 _COMEBACK_S: Final = 1.5
 # How long output alone puts off a look, where the kernel says who reads. It doubles while nobody does, or 200 programs that
-# talk keep the loop busy with looks at them: half of its work, measured.
+# talk keep the loop busy with looks at them: half of its work, measured. Its most is below the second within which a question
+# beside a spinner has to be known (hitl-prompt/v1, CF-4).
 _LOOK_BY_S: Final = 0.4
-_LOOK_BY_MAX_S: Final = 1.6
+_LOOK_BY_MAX_S: Final = 0.8
 _STEADY_S: Final = 0.8  # of a line that is read and stands still while output goes on elsewhere
 _REMEMBERED: Final = 32
 

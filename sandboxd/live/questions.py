@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import attrs
@@ -50,7 +50,7 @@ class Questions:
         rules: PromptRules,
         clock: Clock,
         *,
-        ends_at: datetime,
+        ends_at: float,
         end: Callable[[Reason], None],
         witness: Witness | None = None,
     ) -> None:
@@ -315,9 +315,10 @@ class Questions:
     def _open(self, prompt: Prompt, text: str, now: float, *, reissues: str | None = None, by: str | None = None) -> Ticket:
         self._asked += 1
         at = self._clock.now()
-        deadline, expires_at = self._ends_at, None
-        if self._rules.timeout_s is not None and at + timedelta(seconds=self._rules.timeout_s) < self._ends_at:
-            deadline, expires_at = at + timedelta(seconds=self._rules.timeout_s), now + self._rules.timeout_s
+        left_s, expires_at = self._ends_at - now, None
+        if self._rules.timeout_s is not None and self._rules.timeout_s < left_s:
+            left_s, expires_at = self._rules.timeout_s, now + self._rules.timeout_s
+        deadline = at + timedelta(seconds=left_s)  # by the clock as it is now: it may have been set since the command began
         envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form, self._rules.schema), deadline)
         if self._binding:
             self._binding.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -62,11 +61,10 @@ class TaskRun:
         self._timeout_s = plan.limits.timeout_s
         self._stop_grace_s = stop_grace_s
         self._started_at = trio.current_time()
-        ends_at = clock.now() + timedelta(seconds=self._timeout_s)
         self._questions = (
             Questions(
                 *(process, detector, recorder, plan.prompts, clock),
-                ends_at=ends_at,
+                ends_at=self._started_at + self._timeout_s,
                 end=self._pass_limit,
                 witness=witness,
             )

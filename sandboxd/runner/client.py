@@ -93,6 +93,7 @@ class Spawner:
         self.levels: Mapping[str, Mapping[str, str]] = ready[
             "levels"
         ]  # by instance and adapter: the level kept, or why none is
+        self.is_closing = False  # its death is what was asked for
         self._process = born.process
         self._sock = born.sock
         self._reader = reader
@@ -176,7 +177,11 @@ class Spawner:
         nursery.start_soon(self._watch)
 
     async def close(self) -> None:
-        """Have the spawner end every run and exit; within five seconds, or it is killed. Only `open_spawner` calls this."""
+        """Have the spawner end every run and exit; within five seconds, or it is killed. Nothing can be started any more.
+
+        `open_spawner` does it at its end at the latest, and after a call that was cancelled.
+        """
+        self.is_closing = True
         with suppress(OSError):  # it is dead already
             self._sock.shutdown(socket.SHUT_WR)  # the end of the socket is the order to end everything
         with trio.move_on_after(_CLOSE_S):

@@ -216,9 +216,8 @@ def chase(trees: Collection[Tree], ending: Collection[Tree]) -> list[tuple[Proc,
     killed: list[tuple[Proc, Tree | None]] = []
     known: set[int] = set()  # nothing is reaped meanwhile, so a pid stays whose it is
     for _ in range(_QUICK_PASSES):
-        living = _living(
-            killed
-        )  # before the look: who is a zombie has handed its children to this process, so they are seen then
+        # Before the look: who is a zombie by now has handed its children to this process, so they are seen then.
+        living = _living(killed)
         known_before = len(known)
         for orphan, whose in _orphans(trees, ending, known):
             os.kill(orphan.pid, signal.SIGKILL)  # our own child, not reaped yet: the pid is still its own

@@ -165,7 +165,7 @@ def test_a_question_is_asked_although_a_clock_beside_it_never_rests() -> None:
     assert bench.said == ["Prompt Your name:"]
 
 
-def test_output_that_nobody_reads_beside_is_looked_at_less_and_less_often() -> None:
+def test_output_that_nobody_reads_beside_is_looked_at_less_often_and_within_a_second() -> None:
     bench, looks = Bench(NOBODY), []
     poll = bench.detector.poll
 
@@ -178,8 +178,7 @@ def test_output_that_nobody_reads_beside_is_looked_at_less_and_less_often() -> N
         bench.out(f"line {number}\r\n").wait(0.1)
 
     gaps_s = [later - one for one, later in itertools.pairwise(looks)]
-    assert gaps_s[0] < 1 < gaps_s[1]
-    assert max(gaps_s) < 1.8
+    assert 0.6 < min(gaps_s) <= max(gaps_s) < 1
 
 
 def test_a_question_beside_a_clock_is_asked_soon_also_after_long_work() -> None:

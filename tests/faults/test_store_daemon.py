@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 
+from sandboxd.store.schema import SCHEMA
 from tests.support.daemon import Daemon, output_of, state_of, wait_until
 
 
@@ -95,6 +99,28 @@ def test_a_second_daemon_on_the_store_is_refused_and_the_first_goes_on(daemon: D
     assert refused.returncode == 1
     assert f"another sandboxd (process {daemon.process.pid}) has it open, and one file has one owner" in refused.stderr
     assert state_of(daemon.run([["print", "on\n"]])) == "COMPLETED"
+
+
+@pytest.mark.parametrize("change", ["newer", "cut"])
+def test_a_store_that_cannot_be_used_is_refused_at_the_start_and_left_as_it_is(daemon: Daemon, change: str):
+    kept = daemon.run([["print", "kept\n"]])
+    daemon.stop()
+    whole = daemon.store.read_bytes()
+    if change == "newer":
+        with contextlib.closing(sqlite3.connect(daemon.store)) as store:
+            store.execute(f"PRAGMA user_version = {len(SCHEMA.migrations) + 1}")
+    else:
+        daemon.store.write_bytes(whole[: len(whole) // 2])
+    before = daemon.store.read_bytes()
+    refused = serve(daemon)
+    after = daemon.store.read_bytes()
+    daemon.store.write_bytes(whole)
+    daemon.start()
+
+    assert refused.returncode == 1
+    assert {"newer": "run the newer version, or restore the copy", "cut": "it is damaged"}[change] in refused.stderr
+    assert after == before
+    assert output_of(daemon.get(kept["id"])) == "kept\r\n"
 
 
 def test_an_unclean_stop_is_told_at_the_next_start(daemon: Daemon):

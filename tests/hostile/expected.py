@@ -27,6 +27,7 @@ _BY_DESCRIPTOR = (
     "what may be opened for reading may be changed by its descriptor, for it is the user's own: a unit mounts it read-only"
 )
 _PER_USER = "without the pids controller the kernel counts the user's processes, and others' come and go"
+_MAPPED = "Landlock asks for executing, not for mapping as code: the unit and bubblewrap mount what is written `noexec`"
 _NUMBER = "the call by which programs end their children's groups; `strict` has no such process"
 
 ALLOWED: Final[dict[str, dict[str, str]]] = {
@@ -34,17 +35,16 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     IN_THE_UNIT: {
         "program_from_memory": _NOT_AN_ESCAPE,
         "forks": _PER_USER,
-        **dict.fromkeys(("stat_state", "watch_state"), _KNOWING),
+        "stat_state": _KNOWING,
         "group_of_other_task": _NUMBER,
     },
     STANDARD: {
         "program_from_memory": _NOT_AN_ESCAPE,
         "forks": _PER_USER,
         **dict.fromkeys(
-            ("stat_state", "watch_state", "stat_key_of_the_home", "access_key_of_the_home", "enter_home", "watch_home"),
-            _KNOWING,
+            ("stat_state", "stat_key_of_the_home", "access_key_of_the_home", "enter_home", "node_enters_home"), _KNOWING
         ),
-        **dict.fromkeys(("node_enters_home", "node_watches_home"), _KNOWING),
+        **dict.fromkeys(("program_by_the_loader", "library_from_runs", "library_from_tmp"), _MAPPED),
         **dict.fromkeys(
             ("chmod_by_an_open_descriptor", "touch_by_an_open_descriptor", "xattr_by_an_open_descriptor"), _BY_DESCRIPTOR
         ),

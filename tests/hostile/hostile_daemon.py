@@ -55,9 +55,14 @@ ENV_NAMES = (
     *("PATH", "LANG", "HOME", "TMPDIR", "AIWG_A2A_MESSAGE", "AIWG_A2A_TASK_ID", "AIWG_A2A_INSTANCE_ID", "AIWG_MISSION_ID"),
     *("AIWG_A2A_ADAPTER", "AIWG_A2A_ADAPTER_MODE", "PWD", "LC_CTYPE"),  # the last two: bash and Python set them for themselves
 )
-
-
 BWRAP = "/usr/bin/bwrap"
+# What bubblewrap cannot: a mount namespace in which these folders are mounted `noexec`. `… FOLDER … -- COMMAND …`
+NOEXEC = (
+    *("unshare", "--map-current-user", "--keep-caps", "--mount", "--", "sh", "-euc"),
+    'while [ "$1" != -- ]; do mount --bind "$1" "$1"; mount -o remount,bind,noexec "$1"; shift; done; shift; '
+    'exec setpriv --ambient-caps=-all --inh-caps=-all "$@"',
+    "sh",
+)
 
 
 class HostileDaemon(Daemon):
@@ -97,7 +102,7 @@ class HostileDaemon(Daemon):
         for path in writable:
             mounts += ["--bind", str(path), str(path)]
         mounts += ["--perms", "0000", "--tmpfs", str(self.folder / "home")]
-        return [BWRAP, "--die-with-parent", *mounts, *super().command()]
+        return [*NOEXEC, *map(str, writable[:2]), "--", BWRAP, "--die-with-parent", *mounts, *super().command()]
 
     @property
     def pid(self) -> int:

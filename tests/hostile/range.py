@@ -30,6 +30,7 @@ from tests.hostile.hostile_daemon import (
     ENV_NAMES,
     FILE_BYTES,
     MEMORY_BYTES,
+    NOEXEC,
     PROCESSES,
     RUNNER,
     TMP_BYTES,
@@ -254,7 +255,8 @@ def _check_host(level: Isolation, *, mounts: bool) -> None:
         raise NotKept(kept.reason if not isinstance(kept, Kept) else f"it is kept as `{kept.level}`")
     if mounts:
         try:
-            made = subprocess.run([BWRAP, "--ro-bind", "/", "/", "/bin/true"], check=False, capture_output=True, text=True)
+            command = [*NOEXEC, "--", BWRAP, "--ro-bind", "/", "/", "/bin/true"]
+            made = subprocess.run(command, check=False, capture_output=True, text=True)
         except OSError as error:
             raise NotKept(f"there is no {BWRAP}") from error
         if made.returncode:

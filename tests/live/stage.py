@@ -17,7 +17,7 @@ from sandboxd import packs
 from sandboxd.a2a.model import Message, Part, TaskState
 from sandboxd.detect.load import load_pack
 from sandboxd.hitl.envelope import Response
-from sandboxd.live.clock import SystemClock
+from sandboxd.live.clock import Clock, SystemClock
 from sandboxd.live.past import Accepted
 from sandboxd.live.quota import Quota
 from sandboxd.live.run import TaskRun
@@ -173,6 +173,7 @@ async def open_stage(
     max_tasks: int = 8,
     grace_s: float = 0.5,
     asks_kernel: bool = True,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Stage]:
     """`more`: further lines of both policies. `asks_kernel` False: a question needs nobody who reads, only its looks."""
     root, policies = folder / "stage", folder / "policies"
@@ -195,7 +196,7 @@ async def open_stage(
                 feed,
                 spawner,
                 detectors,
-                SystemClock(),
+                clock or SystemClock(),
                 nursery,
                 quota=Quota(max_tasks, max_tasks, max_tasks),
                 stop_grace_s=grace_s,

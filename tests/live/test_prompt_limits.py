@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
+import attrs
 import pytest
 
 from sandboxd.a2a.model import TaskState
@@ -70,6 +73,36 @@ async def test_the_prompts_deadline_is_the_commands_when_that_comes_first(tmp_pa
         assert ended.reason == "timeout"
         assert asked.envelope.deadline is not None
         assert abs((ended.at - asked.envelope.deadline).total_seconds()) < 2
+
+
+@attrs.define
+class Jumping:
+    """A clock that is set."""
+
+    ahead: timedelta = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=-3), timedelta(minutes=-5), timedelta(days=3)], ids=str)
+@pytest.mark.parametrize("more", ["", '[prompts]\ntimeout = "20s"'], ids=["the command's", "the question's own"])
+async def test_a_deadline_is_told_by_the_clock_as_it_is_when_the_question_is_asked(tmp_path, more, ahead):
+    clock = Jumping()
+    async with open_stage(tmp_path, more=more, asks_kernel=False, clock=clock) as stage:
+        task_id, run = await stage.start(ASKS_TWICE)
+        first, seq = await stage.asked(task_id)
+        clock.ahead = ahead
+        (stage.root / "go on").touch()
+        second, _ = await stage.asked(task_id, after=seq)
+        told, now = second.envelope.deadline, clock.now()
+        answer(run(), second.envelope.prompt_id, "y")
+        ended = await stage.ended(task_id)
+
+        assert told is not None
+        assert timedelta() < told - now <= timedelta(seconds=30)
+        assert ended.exit_code == 0
+        assert first.envelope.prompt_id != second.envelope.prompt_id
 
 
 async def test_a_program_that_asks_more_than_its_policy_allows_is_ended(tmp_path):

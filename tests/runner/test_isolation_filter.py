@@ -8,6 +8,9 @@ import fcntl
 import os
 import platform
 import socket
+import struct
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -226,3 +229,48 @@ def test_no_space_is_taken_past_the_size_of_a_file(tmp_path, alone):
     assert under_the_filter(lambda: reserve(0), alone=alone) == 0
     assert under_the_filter(lambda: reserve(0x03), alone=alone) == 0  # a hole gives space back
     os.close(fd)
+
+
+def clock_of(pid: int) -> int:
+    """Its processor time's (clock_getcpuclockid(3))."""
+    return (~pid << 3) | 2
+
+
+def test_another_process_s_processor_time_is_not_told_and_one_s_own_is():
+    other = os.getppid()
+
+    def own() -> None:
+        for clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID, time.CLOCK_MONOTONIC, clock_of(0)):
+            time.clock_gettime(clock)
+        time.clock_gettime(time.pthread_getcpuclockid(threading.get_ident()))
+
+    assert under_the_filter(lambda: time.clock_gettime(clock_of(other)), alone=False) == errno.EINVAL
+    assert under_the_filter(lambda: time.clock_getres(clock_of(other)), alone=False) == errno.EINVAL
+    assert under_the_filter(own, alone=False) == 0
+    assert under_the_filter(lambda: time.clock_gettime(clock_of(other))) == 0
+
+
+def test_where_names_are_others_nothing_is_told_of_changes():
+    def watch() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.inotify_init1(0) < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+
+    assert under_the_filter(watch, alone=False) == errno.ENOSYS
+    assert under_the_filter(watch) == 0
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_no_program_for_the_kernel_goes_to_a_socket(alone):
+    def attach() -> None:
+        code = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0xFFFF))
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setsockopt(socket.SOL_SOCKET, 26, struct.pack("@HP", 1, ctypes.addressof(code)))
+
+    def size() -> None:
+        socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+
+    attach()  # it does work
+    assert under_the_filter(attach, alone=alone) == errno.EPERM
+    assert under_the_filter(size, alone=alone) == 0

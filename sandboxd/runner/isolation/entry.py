@@ -14,10 +14,12 @@ import ctypes
 import fcntl
 import os
 import select
+import struct
 import termios
 from typing import Final
 
 from sandboxd.runner import linux
+from sandboxd.runner.isolation import places
 from sandboxd.runner.isolation.sandbox import SHELF, Bound, Sandbox, View
 
 # linux/sched.h
@@ -30,7 +32,9 @@ _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
     0x20000000,
     0x40000000,
 )
-_MOVE_MOUNT: Final = 429  # the same number on every architecture
+_MOVE_MOUNT, _MOUNT_SETATTR = 429, 442  # the same numbers on every architecture
+_AT_EMPTY_PATH: Final = 0x1000
+_NOEXEC: Final = struct.pack("=QQQQ", 0x8, 0, 0, 0)  # struct mount_attr: MOUNT_ATTR_NOEXEC is to be set
 _MOVE_MOUNT_T_EMPTY_PATH: Final = 0x40
 _AT_FDCWD: Final = -100
 _RESOLVE: Final = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS
@@ -61,6 +65,8 @@ def put_in_place(view: View) -> list[int]:
     """Move each writable folder from the shelf to where it belongs; descriptors of them, good for rules.
 
     Their places are opened below the workspace without following anything, and must be the very folders that were checked.
+    What is written there, or to /tmp, is no code: Landlock forbids to execute it, and these mounts to map it as code, which is
+    how the system's own loader would execute it for anybody.
     """
     fds = []
     workspace = _open(view.workspace.at, view.workspace.fd)
@@ -78,8 +84,10 @@ def put_in_place(view: View) -> list[int]:
         os.close(place)
         place = linux.openat2(workspace, _below(view, bound), os.O_PATH | os.O_DIRECTORY, resolve=_RESOLVE)
         _same(bound.at, place, bound.fd)
+        _no_code(place, "")
         fds.append(place)
     os.close(workspace)
+    _no_code(_AT_FDCWD, places.TMP)
     return fds
 
 
@@ -100,6 +108,12 @@ def drop_capabilities() -> None:
     while linux.drop_from_bounding_set(number):
         number += 1
     linux.drop_all_capabilities()
+
+
+def _no_code(fd: int, name: str) -> None:
+    """Of the mount that stands there (mount_setattr(2))."""
+    at, size = ctypes.c_uint(_AT_EMPTY_PATH), ctypes.c_size_t(len(_NOEXEC))
+    linux.syscall(_MOUNT_SETATTR, ctypes.c_int(fd), name.encode(), at, _NOEXEC, size)
 
 
 def _open(path: str, outside_fd: int) -> int:

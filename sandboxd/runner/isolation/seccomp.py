@@ -14,8 +14,11 @@ there for session, priority or scheduling by a pid, which might be another's; 0,
 and not EPERM: glibc's pthread_getattr_np, which every runtime calls, asks by its own thread's number and goes on after that
 alone. getpgid is left, for `killpg(getpgid(child))` is how children are ended, and so is what pthread_getschedparam asks by its
 own thread's number (Node prints that it failed); of the pids in `hidden`, the daemon's and the spawner's, they say that there
-is no such process. capget goes, whose pid stands in memory. Inside bubblewrap the mounts say what
-may be changed, and there are no other processes.
+is no such process. capget goes, whose pid stands in memory, and so do the clocks of other processes' processor time. Inside
+bubblewrap the mounts say what may be changed, and there are no other processes.
+
+Whoever may look up a folder may watch it by inotify, the daemon's state folder too: at `standard` it is ENOSYS, as on a kernel
+that was built without it, so that programs look again and again instead.
 
 At `standard` a process may not hide its own descriptors either (PR_SET_DUMPABLE): the spawner measures temporary files by
 them. A lease (F_SETLEASE) on a file that may be read keeps everybody else's writers waiting for 45 s; fallocate that keeps
@@ -58,6 +61,8 @@ _REFUSED: Final = (
 _BY_NAME: Final = (
     "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat", "file_setattr",
 )
+_WATCHES: Final = ("inotify_init", "inotify_init1", "inotify_add_watch")
+_BY_CLOCK: Final = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")
 _ASKS_BY_MEMORY: Final = ("capget", "name_to_handle_at")  # of any process, of any file that may be looked up
 _ATTRIBUTES_BY_NAME: Final = ("setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat")
 # fmt: on
@@ -69,6 +74,13 @@ _TERMINAL_CALLS: Final = (0x5412, 0x541C, 0x541D, 0x5423, 0x540C)
 _ATTRIBUTE_CALLS: Final = (0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40806685, 0x800C6613)
 _PIDFS: Final = 0xFF00  # the type of ioctls that ask a pidfd about its process (PIDFS_IOCTL_MAGIC, linux/pidfd.h)
 _LEASES: Final = (1024, 1026, 1040)  # F_SETLEASE, F_NOTIFY, F_SETDELEG (linux/fcntl.h)
+# SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF: programs that the kernel compiles into its own memory.
+_SOCKET_PROGRAMS: Final = (26, 50, 51, 52)
+_SOL_SOCKET: Final = 1
+# Clocks of processor time are negative: a pid's complement, and in the last three bits what is counted, and 4 for a thread's
+# (linux/posix-timers.h), which must be the caller's own anyway. These are the caller's own, by pid 0.
+_OWN_CLOCKS: Final = (0xFFFFFFF8, 0xFFFFFFF9, 0xFFFFFFFA)
+_NEGATIVE, _OF_A_THREAD = 0x80000000, 4
 _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02  # FALLOC_FL_…: with the second, space is given back
 _NEW_NAMESPACES: Final = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET (linux/sched.h)
 _X32: Final = 0x40000000
@@ -138,6 +150,7 @@ def filter_for(machine: str, *, network: bool, alone: bool, hidden: tuple[int, .
         on("ioctl", _ioctl(_TERMINAL_CALLS) if alone else _ioctl((*_TERMINAL_CALLS, *_ATTRIBUTE_CALLS), _PIDFS)),
         on("fcntl", (*bpf.load_argument(1), *bpf.if_one_of(_LEASES, _NO), *_YES)),
         on("fallocate", _fallocate()),
+        on("setsockopt", _setsockopt()),
         *(
             on(name, _only(0, 0))
             for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
@@ -181,6 +194,7 @@ def _of_type(*types: int) -> Block:
 
 def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
     return (
+        bpf.if_one_of(numbers(*_WATCHES), bpf.refuse(errno.ENOSYS)),
         bpf.if_one_of(numbers(*_BY_NAME), _NO),
         bpf.if_one_of(numbers(*_ATTRIBUTES_BY_NAME), bpf.refuse(errno.ENOTSUP)),  # `cp -a` and `tar` take it as they find it
         on("utimensat", _by_descriptor()),
@@ -196,6 +210,7 @@ def _pids_are_closed(
         *(on(name, _unless_of(hidden)) for name in _ASK_BUT_OF_HIDDEN),
         *(on(name, _only(0, 0)) for name in _ASK_BY_PID),
         on("sched_getaffinity", _only(0, 0, otherwise=bpf.refuse(errno.ENOSYS))),
+        *(on(name, _clock()) for name in _BY_CLOCK),
         on("getpriority", _OWN_PRIORITY),
         on("ioprio_get", _OWN_IO_PRIORITY),
     )
@@ -225,6 +240,22 @@ def _fallocate() -> Block:
         *bpf.unless_any_bit(_KEEP_SIZE, _YES),
         *bpf.if_any_bit(_PUNCH_HOLE, bpf.ALLOW),
         *refused,
+    )
+
+
+def _setsockopt() -> Block:
+    of_the_socket = (*bpf.load_argument(2), *bpf.if_one_of(_SOCKET_PROGRAMS, _NO), *_YES)
+    return (*bpf.load_argument(1), *bpf.if_equal(_SOL_SOCKET, of_the_socket), *_YES)
+
+
+def _clock() -> Block:
+    """Any but another process's, which is told as the kernel tells that there is no such process."""
+    return (
+        *bpf.load_argument(0),
+        *bpf.unless_any_bit(_NEGATIVE, _YES),
+        *bpf.if_one_of(_OWN_CLOCKS, bpf.ALLOW),
+        *bpf.if_any_bit(_OF_A_THREAD, bpf.ALLOW),
+        *bpf.give(bpf.refuse(errno.EINVAL)),
     )
 
 

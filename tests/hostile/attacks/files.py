@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import struct
 from functools import partial
 
 from tests.hostile.attacks.craft import Targets, absent, attack, first, read, syscall
 
-AT_FDCWD = -100
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+F_NOTIFY, DN_MODIFY = 1026, 2
 
 
 def canary(path: str, targets: Targets) -> str | None:
@@ -45,6 +47,11 @@ def read_by_proc_self_root(t: Targets) -> str | None:
 @attack
 def read_by_proc_self_cwd(t: Targets) -> str | None:
     return canary("/proc/self/cwd/" + "../" * 40 + t.secret.lstrip("/"), t)
+
+
+@attack
+def read_by_proc_thread_self(t: Targets) -> str | None:
+    return canary("/proc/thread-self/root" + t.secret, t)
 
 
 @attack
@@ -150,6 +157,14 @@ def hard_link_to_secret(t: Targets) -> str | None:
 
 
 @attack
+def hard_link_by_an_open_path(t: Targets) -> str | None:
+    """linkat(2), AT_EMPTY_PATH: the opener's own descriptor in place of a path (anybody's since Linux 6.10)."""
+    link = os.path.join(t.runs, "hard-2")
+    syscall("linkat", os.open(t.secret, os.O_PATH), b"", AT_FDCWD, link.encode(), AT_EMPTY_PATH)
+    return canary(link, t)
+
+
+@attack
 def rename_secret_into_runs(t: Targets) -> str | None:
     os.rename(t.expendable, os.path.join(t.runs, "moved"))
     return "moved it"
@@ -208,6 +223,13 @@ def watch_state(t: Targets) -> str | None:
     """When the daemon writes, and so when others are answered."""
     fd = syscall("inotify_init1", 0)
     syscall("inotify_add_watch", fd, t.state.encode(), 0xFFF)
+    return "watching"
+
+
+@attack
+def watch_by_dnotify(t: Targets) -> str | None:
+    """fcntl(2), F_NOTIFY: a signal whenever somebody changes what is in a folder that may be read."""
+    fcntl.fcntl(os.open(t.root, os.O_RDONLY), F_NOTIFY, DN_MODIFY)
     return "watching"
 
 

@@ -10,7 +10,7 @@ import struct
 import time
 from functools import partial
 
-from tests.hostile.attacks.craft import Targets, attack, first, read, syscall
+from tests.hostile.attacks.craft import Targets, absent, attack, first, read, syscall
 
 
 @attack
@@ -103,6 +103,62 @@ def scheduling_of_daemon(t: Targets) -> str | None:
 @attack
 def io_priority_of_daemon(t: Targets) -> str | None:
     return f"{syscall('ioprio_get', 1, t.daemon)}"
+
+
+@attack
+def processor_time_of_daemon(t: Targets) -> str | None:
+    """clock_gettime(2): every process has a clock of the time that it ran, and nobody is asked who may read it."""
+    return ran_for(t.daemon)
+
+
+@attack
+def processor_time_of_other_task(t: Targets) -> str | None:
+    return ran_for(t.other_task)
+
+
+def ran_for(pid: int) -> str:
+    told = ctypes.create_string_buffer(16)
+    syscall("clock_gettime", clock_of(pid), told)
+    return f"{struct.unpack('=qq', told.raw)}"
+
+
+def clock_of(pid: int) -> int:
+    return (~pid << 3) | 2  # CPUCLOCK_SCHED
+
+
+@attack
+def alarm_by_the_daemons_time(t: Targets) -> str | None:
+    """A timer that goes off when somebody else has worked so much."""
+    event = struct.pack("=Qii", 0, signal.SIGURG, 0).ljust(64, b"\0")
+    syscall("timer_create", clock_of(t.daemon), event, ctypes.byref(ctypes.c_int()))
+    return "will know"
+
+
+@attack
+def locks_of_the_host(t: Targets) -> str | None:
+    """Who holds which file."""
+    with open("/proc/locks") as file:
+        return "saw the daemon's" if any(str(t.daemon) in line.split() for line in file) else None
+
+
+@attack
+def shared_memory_of_the_host(t: Targets) -> str | None:
+    with open("/proc/sysvipc/shm") as file:
+        return "saw the victim's" if any(line.split()[0] == str(t.shm_key) for line in file) else None
+
+
+@attack
+def child_in_the_daemons_cgroup(t: Targets) -> str | None:
+    """clone3(2), CLONE_INTO_CGROUP: born where no end of the task's own reaches."""
+    if not t.daemon_cgroup:
+        raise absent("no cgroup")
+    folder = os.open(t.daemon_cgroup, os.O_PATH | os.O_DIRECTORY)
+    arguments = struct.pack("=11Q", 1 << 33, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, folder)
+    child = syscall("clone3", ctypes.create_string_buffer(arguments), len(arguments))
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return "born there"
 
 
 @attack

@@ -16,7 +16,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from tests.hostile.attacks.craft import Targets, attack, bomb, first, syscall
+from tests.hostile.attacks.craft import Targets, attack, bomb, first, syscall, write
 
 SIGNALS = {
     "kill_victim": signal.SIGUSR1,
@@ -182,6 +182,14 @@ def owner_of_a_socket_by_urgent_data(t: Targets) -> str | None:
     return None
 
 
+@attack
+def timer_for_a_thread_of_victim(t: Targets) -> str | None:
+    """timer_create(2), SIGEV_THREAD_ID: the thread has to be one's own."""
+    event = struct.pack("=QiiI", 0, signal.SIGURG, 4, t.victim).ljust(64, b"\0")
+    syscall("timer_create", 1, event, ctypes.byref(ctypes.c_int()))
+    return "it will be told"
+
+
 def signal_by_owner(number: int, own: Callable[[int], object]) -> None:
     ours, theirs = os.pipe()
     fcntl.fcntl(ours, F_SETSIG, number)
@@ -219,6 +227,20 @@ def io_priority_of_victim(t: Targets) -> str | None:
 def io_priority_of_everybody_of_the_user(t: Targets) -> str | None:
     syscall("ioprio_set", 3, os.getuid(), (2 << 13) | 4)  # IOPRIO_WHO_USER, best effort, what everybody has
     return "could have made them slower"
+
+
+@attack
+def first_to_go_when_memory_runs_out(t: Targets) -> str | None:
+    """Written back as it was: raising it cannot be undone."""
+    path = f"/proc/{t.victim}/oom_score_adj"
+    with open(path) as file:
+        return write(path, file.read(), os.O_WRONLY)
+
+
+@attack
+def slower_by_its_session(t: Targets) -> str | None:
+    """The scheduler's groups of sessions have a niceness, too."""
+    return write(f"/proc/{t.victim}/autogroup", "0", os.O_WRONLY)
 
 
 @attack

@@ -131,6 +131,17 @@ def pair_of_streams_listens(t: Targets) -> str | None:
 
 
 @attack
+def program_for_the_kernel_on_a_pair(t: Targets) -> str | None:
+    """SO_ATTACH_FILTER: a program of one's own, compiled into the kernel's memory (JIT spraying)."""
+    import ctypes
+
+    ours, _ = socket.socketpair()
+    code = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0xFFFF))  # take it all
+    ours.setsockopt(socket.SOL_SOCKET, 26, struct.pack("@HP", 1, ctypes.addressof(code)))
+    return "it runs there"
+
+
+@attack
 def notify_the_manager(t: Targets) -> str | None:
     """sd_notify(3) as the daemon's child: READY, WATCHDOG, STOPPING."""
     path = os.environ.get("NOTIFY_SOCKET") or t.notify

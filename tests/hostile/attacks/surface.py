@@ -339,3 +339,40 @@ def raised(kind: int, value: int) -> str | None:
 def no_filter(t: Targets) -> str | None:
     """Whether there is one at all: PR_GET_SECCOMP."""
     return "no filter" if ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 2 else None
+
+
+@attack
+def kinder_filter(t: Targets) -> str | None:
+    """A filter on top that allows everything: the strictest word counts."""
+    program = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000))
+    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+    syscall("seccomp", 1, 0, struct.pack("@HP", 1, ctypes.addressof(program)))
+    return f"has {syscall('socket', 2, 1, 0)}"
+
+
+@attack
+def wider_landlock(t: Targets) -> str | None:
+    """A ruleset on top that allows everything."""
+    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+    ruleset = syscall("landlock_create_ruleset", struct.pack("=Q", 0b1100), 8, 0)  # reading
+    syscall("landlock_add_rule", ruleset, 1, struct.pack("=Qi", 0b1100, os.open("/", os.O_PATH)), 0)
+    syscall("landlock_restrict_self", ruleset, 0)
+    with open(t.secret) as file:
+        return "read it" if t.canary in file.read() else None
+
+
+@attack
+def another_user(t: Targets) -> str | None:
+    tries: list[Callable[[], object]] = [lambda: os.setuid(0), lambda: os.setgroups([0]), lambda: os.setresuid(0, 0, 0)]
+    return first([partial(changed, each) for each in tries])
+
+
+def changed(change: Callable[[], object]) -> str:
+    change()
+    return "somebody else now"
+
+
+@attack
+def quotas_of_the_host(t: Targets) -> str | None:
+    """quotactl(2), Q_SYNC of everything: anybody may."""
+    return done(syscall("quotactl", 0x800001 << 8, 0, 0, 0))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import struct
+import termios
+import tty
 
 from tests.hostile.attacks.craft import Targets, attack, syscall, write
 
 TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSCTTY, TIOCSETD = 0x5412, 0x541C, 0x541D, 0x540E, 0x5423
 TIOCEXCL, TIOCNXCL, TIOCPKT, TIOCVHANGUP, TIOCSLCKTRMIOS = 0x540C, 0x540D, 0x5420, 0x5437, 0x5457
+TIOCGPTPEER = 0x5441
 
 
 @attack
@@ -113,6 +117,25 @@ def locked_settings(t: Targets) -> str | None:
     """TIOCSLCKTRMIOS: settings that nobody can change back."""
     fcntl.ioctl(0, TIOCSLCKTRMIOS, bytes(60))
     return "locked them"
+
+
+@attack
+def terminal_answers_back(t: Targets) -> str | None:
+    """What it asks of a terminal is typed by whoever shows it, as if by a person: its kind, place, title, colours."""
+    before = termios.tcgetattr(0)
+    tty.setraw(0, termios.TCSANOW)
+    try:
+        os.write(1, b"\x05\x1b[c\x1b[>c\x1b[6n\x1b[21t\x1b[?u\x1bP$qm\x1b\\\x1b]11;?\x07\r\x1b[K")
+        typed = os.read(0, 100) if select.select([0], [], [], 0.5)[0] else b""
+    finally:
+        termios.tcsetattr(0, termios.TCSANOW, before)
+    return f"{typed!r} came" if typed else None
+
+
+@attack
+def other_end_of_its_terminal(t: Targets) -> str | None:
+    """TIOCGPTPEER is the master's."""
+    return f"has {fcntl.ioctl(0, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)}"
 
 
 @attack

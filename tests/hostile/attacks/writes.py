@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import mmap
 import os
 import shutil
 import stat
@@ -10,7 +12,8 @@ from collections.abc import Callable
 
 from tests.hostile.attacks.craft import Targets, absent, attack, read, syscall, write
 
-AT_FDCWD = -100
+AT_FDCWD, AT_EMPTY_PATH, MADV_REMOVE = -100, 0x1000, 9
+LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 
 
 def mark(path: str, name: str) -> str:
@@ -201,6 +204,99 @@ def program_from_tmp(t: Targets) -> str | None:
         return ran(lambda: os.execv(path, ["program"]))
     finally:
         os.unlink(path)
+
+
+@attack
+def program_by_the_loader(t: Targets) -> str | None:
+    """What may not be executed may be mapped by a program that may: the system's own loader."""
+    path = os.path.join(t.runs, "loaded")
+    shutil.copyfile("/bin/true", path)
+    loader = next(filter(os.path.exists, LOADERS))
+    return ran(lambda: os.execv(loader, [loader, path]))
+
+
+@attack
+def library_from_runs(t: Targets) -> str | None:
+    return mapped_as_code(os.path.join(t.runs, "library"))
+
+
+@attack
+def library_from_tmp(t: Targets) -> str | None:
+    return mapped_as_code(os.path.join(os.environ.get("TMPDIR", "/tmp"), t.tag + "library"))
+
+
+def mapped_as_code(path: str) -> str:
+    """As dlopen(3) does it."""
+    try:
+        with open(path, "w+b") as file:
+            file.write(bytes(mmap.PAGESIZE))
+            file.flush()
+            mmap.mmap(file.fileno(), mmap.PAGESIZE, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
+    finally:
+        os.unlink(path)
+    return "its bytes are code"
+
+
+@attack
+def program_without_a_name(t: Targets) -> str | None:
+    """O_TMPFILE and execveat(2): no path is ever looked up."""
+    fd = os.open(t.runs, os.O_TMPFILE | os.O_RDWR, 0o700)
+    with open("/bin/true", "rb") as file:
+        os.write(fd, file.read())
+    readable = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+    os.close(fd)  # or it is busy
+    arguments = (ctypes.c_char_p * 2)(b"program", None)
+    return ran(lambda: syscall("execveat", readable, b"", arguments, 0, AT_EMPTY_PATH))
+
+
+@attack
+def write_by_a_mapping(t: Targets) -> str | None:
+    """A file that was opened for reading, mapped shared, and made writable afterwards."""
+    address = shared_page(t)
+    syscall("mprotect", address, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
+    ctypes.memmove(address, b"lost", 4)
+    return "wrote it"
+
+
+@attack
+def write_by_own_memory(t: Targets) -> str | None:
+    """/proc/self/mem writes past a mapping's protection."""
+    address = shared_page(t)
+    fd = os.open("/proc/self/mem", os.O_RDWR)
+    os.pwrite(fd, b"lost", address)
+    return "wrote it" if read(t.workspace_file).startswith(b"lost") else None
+
+
+@attack
+def hole_by_its_memory(t: Targets) -> str | None:
+    """madvise(2), MADV_REMOVE: punches a hole into what is mapped."""
+    address = shared_page(t)
+    syscall("madvise", address, mmap.PAGESIZE, MADV_REMOVE)
+    return "emptied it"
+
+
+def shared_page(t: Targets) -> int:
+    with open(t.workspace_file, "rb") as file:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        page = libc.mmap(None, ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), ctypes.c_long(0))
+        if page in (None, ctypes.c_void_p(-1).value):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        return int(page)
+
+
+@attack
+def write_by_a_pipe_of_its_pages(t: Targets) -> str | None:
+    """CVE-2022-0847: a page of a file that may be read, spliced into a pipe that may be written."""
+    ours, theirs = os.pipe()
+    for _ in range(16):  # every buffer of the pipe is told that it may be merged into
+        os.write(theirs, bytes(4096))
+        os.read(ours, 4096)
+    fd = os.open(t.workspace_file, os.O_RDONLY)
+    os.splice(fd, theirs, 1, offset_src=0)
+    os.write(theirs, b"ost")
+    return "wrote it" if read(t.workspace_file)[1:4] == b"ost" else None
 
 
 @attack
