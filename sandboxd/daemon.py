@@ -45,8 +45,9 @@ from sandboxd.operations.storage import Storage
 from sandboxd.operations.unsent import Unsent
 from sandboxd.policy.decide import LEVELS
 from sandboxd.reload import Reloader, card_limits, tokens_of
+from sandboxd.runner import birth
 from sandboxd.runner.birth import Newborn, SpawnerUnavailable
-from sandboxd.runner.client import open_spawner
+from sandboxd.runner.client import brief, open_spawner
 from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.judge import open_judge
 from sandboxd.service import counted, watchdog
@@ -88,16 +89,19 @@ async def open_host(config: Config, cgroup: Path | None = None, newborn: Newborn
     process, where it was begun already. Raises `LoadError` (a pack
     or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did not take it.
     """
-    detectors = load_detectors()
-    policies = load_policies(config, detectors)
     clock = SystemClock()
     limits = config.limits
     unrecorded: Sequence[str] = ()
     async with AsyncExitStack() as stack:
+        if newborn is None:
+            newborn = await stack.enter_async_context(birth.newborn())
         store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
         feed = Feed(store)
         stack.callback(feed.close)
-        spawner = await stack.enter_async_context(open_spawner(setup_of(config, cgroup), newborn))
+        await brief(newborn, setup_of(config, cgroup))  # it makes itself ready while the packs are read here
+        detectors = load_detectors()
+        policies = load_policies(config, detectors)
+        spawner = await stack.enter_async_context(open_spawner(None, newborn))
         if spawner.swept:
             _log.warning("ended runs that a dead daemon and its spawner left", cgroups=spawner.swept)
         # After the sweep: what is told to have ended must not be running still.

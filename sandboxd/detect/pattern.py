@@ -8,6 +8,7 @@ Ways out for a pattern that is refused: a bounded repeat, a possessive one (`*+`
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ _STEPS_MAX: Final = 4 * TEXT_MAX_CHARS * TEXT_MAX_CHARS  # about 50 ms in the wo
 _parser: Any = importlib.import_module("re._parser")  # the only parser that agrees with `re`; it has no public name
 _constants: Any = importlib.import_module("re._constants")
 # What two sets of characters are compared on; the pattern's own characters are added.
-_PROBES: Final = "".join(map(chr, range(0x180))) + "\u00a0\u2026\u3000あ한中Жאア！？：👍"
+_PROBES: Final = frozenset(map(chr, range(0x180))) | frozenset("\u00a0\u2026\u3000あ한中Жאア！？：👍")
 
 Parsed = Sequence[tuple[Any, Any]]
 
@@ -39,7 +40,8 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternRefused(f"is no regular expression: {error}") from None
     items = list(parsed)
-    probes = frozenset(_PROBES) | {form for char in pattern for form in (char, char.lower(), char.upper()) if len(form) == 1}
+    more = {form for char in pattern for form in (char, char.lower(), char.upper()) if len(form) == 1}
+    probes = _PROBES if more <= _PROBES else _PROBES | more
     if _begins_unbounded(items):
         raise PatternRefused("begins with an unbounded repeat: `search` finds the pattern anywhere, leave it out")
     starts = 1 if _is_anchored(items) and not compiled.flags & re.MULTILINE else TEXT_MAX_CHARS
@@ -75,6 +77,7 @@ class _Walk:
 
     def __init__(self, probes: frozenset[str]) -> None:
         self._probes = probes
+        self._known: dict[tuple[str, int], tuple[frozenset[str], bool]] = {}  # by the part's identity: it outlives the walk
 
     def cost(self, items: Parsed, rest: int, follow: frozenset[str] | None) -> int:
         """Steps that one attempt can take, where what stands behind it takes `rest` and begins with `follow` (None: any)."""
@@ -157,7 +160,10 @@ class _Walk:
         """The probes that it can begin with, and whether it can match nothing at all."""
         found: frozenset[str] = frozenset()
         for op, value in items:
-            first, is_empty = self._first_of(str(op), value)
+            part = (str(op), id(value))
+            if part not in self._known:  # each part is met once for each level that it lies below
+                self._known[part] = self._first_of(part[0], value)
+            first, is_empty = self._known[part]
             found |= first
             if not is_empty:
                 return found, False
@@ -205,11 +211,16 @@ class _Walk:
                 case "RANGE":
                     found |= {char for char in self._probes if value[0] <= ord(char) <= value[1]}
                 case "CATEGORY":
-                    category = re.compile(_CATEGORIES[str(value)])
-                    found |= {char for char in self._probes if category.match(char)}
+                    found |= _of_category(str(value), self._probes)
                 case _:
                     pass
         return found
+
+
+@functools.lru_cache(maxsize=64)
+def _of_category(name: str, probes: frozenset[str]) -> frozenset[str]:
+    category = re.compile(_CATEGORIES[name])
+    return frozenset(char for char in probes if category.match(char))
 
 
 _CATEGORIES: Final = {

@@ -31,10 +31,10 @@ from sandboxd.runner.client import Spawner
 from sandboxd.runner.process import Process
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.runner.witness import Witness, availability
-from sandboxd.store.base import Entry, PushEntry, StoreUnavailable
+from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import last_pieces
-from sandboxd.tasks.events import Finished, Rejected, Submitted
+from sandboxd.tasks.events import Finished, Rejected
 from sandboxd.tasks.view import TaskView, fold
 
 SCRIPTS_MAX: Final = 1000  # they cost a few KiB each, and the public kit leaves many behind
@@ -121,9 +121,7 @@ class Supervisor:
         free = partial(self._seats.free, view.instance, principal)
         return await self._submit(principal, submitted, view, lambda recorder: self._start(recorder, request), free)
 
-    async def submit_script(
-        self, principal: str, event: Submitted, view: TaskView, script: Script, push: PushEntry | None = None
-    ) -> TaskView:
+    async def submit_script(self, principal: str, submitted: Entry, view: TaskView, script: Script) -> TaskView:
         """The same for a task that plays a script."""
 
         async def play(recorder: Recorder) -> ScriptRun:
@@ -132,7 +130,7 @@ class Supervisor:
         if len(self._runs) >= SCRIPTS_MAX:
             raise TooBusy(f"cannot start a task: {SCRIPTS_MAX} are live already, which is this profile's limit")
         self._refuse_when_stopping()
-        return await self._submit(principal, Entry(event, push=push), view, play, lambda: None)
+        return await self._submit(principal, submitted, view, play, lambda: None)
 
     def _refuse_when_stopping(self) -> None:
         if self._is_stopping:

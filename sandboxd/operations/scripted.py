@@ -10,16 +10,22 @@ import trio
 from sandboxd.a2a.model import Message, Part, PushConfig
 from sandboxd.errors import UnsupportedOperation
 from sandboxd.live.scripted import message_for, script_for
+from sandboxd.operations import audit
+from sandboxd.operations.audit import Note
 from sandboxd.operations.host import Caller, Host
 from sandboxd.operations.push import entry_of
+from sandboxd.store.base import Entry
 from sandboxd.tasks.events import Submitted
 from sandboxd.tasks.view import TaskView
 
 
 async def begin(
-    host: Host, caller: Caller, instance: str, message: Message, config: PushConfig | None = None
+    host: Host, caller: Caller, instance: str, message: Message, config: PushConfig | None, *, note: Note
 ) -> TaskView | Message:
-    """A new task, or the bare message that this one is answered with. `config` came with the message."""
+    """A new task, or the bare message that this one is answered with. `config` came with the message.
+
+    `note` gets on record with the task.
+    """
     context_id = message.context_id or str(uuid.uuid4())
     text = message_for(message.message_id)
     if text is not None:
@@ -27,7 +33,11 @@ async def begin(
     view = TaskView(str(uuid.uuid4()), context_id, instance)
     push = entry_of(caller, view, config) if config else None
     event = Submitted(host.clock.now(), attrs.evolve(message, task_id=view.task_id, context_id=context_id))
-    return await host.supervisor.submit_script(caller.principal, event, view, script_for(message.message_id), push)
+    kept = audit.entry_of(host, caller, instance, attrs.evolve(note, task_id=view.task_id))
+    submitted = Entry(event, push=push, note=kept)
+    view = await host.supervisor.submit_script(caller.principal, submitted, view, script_for(message.message_id))
+    note.is_kept = True  # no checkpoint comes between the commit and this
+    return view
 
 
 async def go_on(host: Host, caller: Caller, view: TaskView, message: Message, config: PushConfig | None = None) -> TaskView:

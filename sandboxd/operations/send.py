@@ -107,7 +107,7 @@ async def _take(
     """
     message = request.message
     if host.plays_scripts:
-        return await _play(host, caller, instance, request, config)
+        return await _play(host, caller, instance, request, config, note=note)
     if message.metadata and HITL_RESPONSE_FOR in message.metadata:
         return await _answer(host, caller, instance, message, config)
     caller.need("send", instance, "send a message")
@@ -140,12 +140,12 @@ async def _answer(host: Host, caller: Caller, instance: str, message: Message, c
 
 
 async def _play(
-    host: Host, caller: Caller, instance: str, request: SendRequest, config: PushConfig | None
+    host: Host, caller: Caller, instance: str, request: SendRequest, config: PushConfig | None, *, note: Note
 ) -> TaskView | Message:
     message = request.message
     caller.need("send", instance, "send a message")
     if message.task_id is None:
-        return await scripted.begin(host, caller, instance, message, config)
+        return await scripted.begin(host, caller, instance, message, config, note=note)
     view = await _continued(host, caller, instance, message)
     _check_not_ended(view)
     return await scripted.go_on(host, caller, view, message, config)

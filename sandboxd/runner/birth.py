@@ -47,7 +47,7 @@ class Newborn:
 async def newborn() -> AsyncIterator[Newborn]:
     """The process, for as long as the block runs: killed and reaped at its end; `SpawnerUnavailable`."""
     linux.become_subreaper()  # when the spawner dies, what it started comes to us
-    spared = await trio.to_thread.run_sync(burial.other_sessions)
+    spared = burial.other_sessions()
     process, sock = await _start()
     living.add(process.pid)
     try:

@@ -43,8 +43,9 @@ def bury(base: Path | None, spared: Collection[int]) -> list[int]:
 
 def other_sessions() -> set[int]:
     """Children of this process that are in other sessions now, before there is a spawner."""
-    me, mine = os.getpid(), os.getsid(0)
-    return {proc.pid for proc in tree.look_at_all().values() if proc.parent == me and proc.session != mine}
+    mine = os.getsid(0)
+    found = (tree.look(pid) for pid in tree.children_of(os.getpid()))
+    return {proc.pid for proc in found if proc is not None and proc.session != mine}
 
 
 def _left_behind(spared: Collection[int]) -> list[tree.Proc]:

@@ -128,6 +128,20 @@ def open_procs(path: Path) -> int:
     return os.open(path / _PROCS, os.O_WRONLY | os.O_CLOEXEC)
 
 
+def open_folder(path: Path) -> int:
+    """A descriptor of its directory: for `linux.fork`, and for `move_here`."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def move_here(folder_fd: int) -> None:
+    """Have this process enter that cgroup; `OSError`."""
+    procs = os.open(_PROCS, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder_fd)
+    try:
+        os.write(procs, b"0")
+    finally:
+        os.close(procs)
+
+
 def kill(path: Path) -> None:
     """SIGKILL to everything in the cgroup and below it, at once. Nothing happens when it is gone."""
     with contextlib.suppress(FileNotFoundError, OSError):

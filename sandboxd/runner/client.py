@@ -47,18 +47,32 @@ _WAITING_MAX: Final = 256
 _READ_BYTES: Final = 65_536
 
 
+async def brief(newborn: birth.Newborn, setup: SpawnerSetup) -> None:
+    """Tell a process that was begun its setup, so that it makes itself ready meanwhile; `SpawnerUnavailable`.
+
+    From then on it takes away what a dead one has left: whose the state folder is must be settled before.
+    """
+    with trio.move_on_after(_START_S):
+        try:
+            await trio.SocketStream(newborn.sock).send_all(encode({"setup": to_json(absolute(setup))}))
+        except trio.BrokenResourceError as error:
+            raise birth.SpawnerUnavailable(f"cannot start the spawner: {error}") from error
+
+
 @asynccontextmanager
-async def open_spawner(setup: SpawnerSetup, newborn: birth.Newborn | None = None) -> AsyncIterator[Spawner]:
+async def open_spawner(setup: SpawnerSetup | None, newborn: birth.Newborn | None = None) -> AsyncIterator[Spawner]:
     """A spawner for as long as the block runs; at its end every run is over. `newborn`: its process, if it was begun before.
 
-    Raises `LoadError` when a policy cannot be used, `SpawnerUnavailable` when the host cannot do what is needed. The death of
-    the spawner does not end the block: `wait_died` tells.
+    `setup` None: it was told (`brief`). Raises `LoadError` when a policy cannot be used, `SpawnerUnavailable` when the host
+    cannot do what is needed. The death of the spawner does not end the block: `wait_died` tells.
     """
     failure: BaseException | None = None
     async with AsyncExitStack() as stack:
         if newborn is None:
             newborn = await stack.enter_async_context(birth.newborn())
-        spawner = await _greet(setup, newborn)
+        if setup is not None:
+            await brief(newborn, setup)
+        spawner = await _greet(newborn)
         async with trio.open_nursery() as nursery:  # this spawner's own: its traffic, and runs that nobody waits for any more
             spawner.attach(nursery)
             try:
@@ -345,18 +359,17 @@ class Spawner:
                 return
 
 
-async def _greet(setup: SpawnerSetup, born: birth.Newborn) -> Spawner:
-    """Send the setup and read the first word."""
+async def _greet(born: birth.Newborn) -> Spawner:
+    """Read the first word."""
     reader, sock = FrameReader(), born.sock
     with trio.move_on_after(_START_S):
         try:
-            await trio.SocketStream(sock).send_all(encode({"setup": to_json(absolute(setup))}))
             while (received := reader.next_frame()) is None:
                 data = await sock.recv(_READ_BYTES)
                 if not data:
                     raise birth.SpawnerUnavailable("cannot start the spawner: it ended at once, and its error output says why")
                 reader.feed(data)
-        except (OSError, trio.BrokenResourceError) as error:
+        except OSError as error:
             raise birth.SpawnerUnavailable(f"cannot start the spawner: {error}") from error
         frame, _ = received
         if "refused" not in frame:

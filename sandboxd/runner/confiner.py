@@ -52,7 +52,7 @@ class Confiner:
         return self._meter.timeout_s() if is_tidy else 0.0
 
     def prepare(self, admitted: Admitted, host: Host, *, cgroup_fd: int | None, marker: str) -> Confined:
-        """Everything for one run at its level; `OSError`, `sandbox.Unusable`. To be given back by `release`."""
+        """Everything for one run at its level; `OSError`, `sandbox.Unusable`. Then `started`, and `release` in the end."""
         plan = admitted.plan
         if plan.isolation == "none":
             return Confined()
@@ -71,7 +71,7 @@ class Confiner:
             folder = self._scratch.make()
             confinement = Confinement("standard", view, host.landlock_abi, calls, scratch=folder)
             return Confined(confinement, {_TMPDIR: folder})
-        made = sandbox.make(view, bubblewrap=self._setup.bubblewrap, cgroup_fd=cgroup_fd, marker=marker)
+        made = sandbox.begin(view, bubblewrap=self._setup.bubblewrap, cgroup_fd=cgroup_fd, marker=marker)
         confinement = Confinement("strict", view, host.landlock_abi, calls, sandbox=made)
         return Confined(confinement, sessions=frozenset({made.pid}))
 
@@ -82,12 +82,21 @@ class Confiner:
         if confined.confinement is not None and (folder := confined.confinement.scratch) is not None:
             self._meter.watch(folder, most_bytes, members=members, passed=passed)
 
-    def release(self, confined: Confined) -> None:
-        """The run is over: end its namespaces, have its folder removed."""
+    def started(self, confined: Confined) -> None:
+        """The run is in its surroundings, or never will be: close what it needed to get there."""
+        if confined.confinement is not None and confined.confinement.sandbox is not None:
+            for fd in confined.confinement.sandbox.news_fds:
+                os.close(fd)
+
+    def release(self, confined: Confined, *, is_unused: bool = False) -> None:
+        """The run is over, or never began (`is_unused`): end its namespaces, have its folder removed."""
         if confined.confinement is None:
             return
         if confined.confinement.sandbox is not None:
-            confined.confinement.sandbox.close()
+            if is_unused:
+                confined.confinement.sandbox.undo()
+            else:
+                confined.confinement.sandbox.close()
         if confined.confinement.scratch is not None and self._scratch is not None:
             self._meter.forget(confined.confinement.scratch)
             self._scratch.remove_soon(confined.confinement.scratch)

@@ -4,8 +4,8 @@ By fork and exec in the single-threaded spawner: only there is it safe to run Py
 PR_SET_PDEATHSIG mean the death of the process (it means that of the forking thread). The child becomes what the plan says,
 step by step, and tells the step that failed through a pipe which exec closes; until then nothing counts as started.
 
-At the levels above `none` the child also takes its rights away (`isolation.confinement`); at `strict` it is the child of that
-child which becomes the program, inside namespaces that were made before.
+At the levels above `none` the child also takes its rights away (`isolation.confinement`). Where there is a cgroup, and at
+`strict`, it is the child of that child which becomes the program: one has to be born there (`second`).
 
 umask is 022: what a run writes into the workspace is for the people who share the workspace, who often have another user id
 than the daemon. A program that writes secrets sets its own mode.
@@ -18,7 +18,7 @@ import os
 import resource
 import signal
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NoReturn
 
@@ -26,8 +26,10 @@ import attrs
 from ptyprocess import PtyProcess
 
 from sandboxd.policy.model import LaunchPlan
-from sandboxd.runner import handover, linux
+from sandboxd.runner import handover, linux, second
+from sandboxd.runner.isolation import entry
 from sandboxd.runner.isolation.confinement import Confinement
+from sandboxd.runner.isolation.sandbox import Sandbox
 from sandboxd.runner.protocol import SpawnFailed
 
 ROWS_AND_COLUMNS: Final = (24, 80)  # what a terminal has when nobody sized it (VT100); the detector reckons with the same
@@ -108,15 +110,14 @@ def launch(
         failure = _read_all(failure_read)  # the end: exec has closed the child's copy
         told = _read_all(tell_read)
         _close((failure_read, tell_read))
-    is_inside = confinement is not None and confinement.sandbox is not None
-    if is_inside:
+    if become.takes_two:
         os.waitpid(started.pid, 0)  # the first child, which has told its own child's pid
         if told:
             started = attrs.evolve(started, pid=int(told))
         elif not failure:
-            failure = f"start-failed\0cannot start `{plan.program}`: it ended on its way into its sandbox".encode()
+            failure = f"start-failed\0cannot start `{plan.program}`: it ended on its way into its surroundings".encode()
     if failure:
-        if told or not is_inside:
+        if told or not become.takes_two:
             os.waitpid(started.pid, 0)
         _close(started.fds)
         reason, _, message = failure.decode("utf-8", "replace").partition("\0")
@@ -149,25 +150,39 @@ class _Become:
 
     @property
     def fds(self) -> tuple[int, ...]:
+        """What the child needs until it has exec'd."""
         inside = () if self.confinement is None else self.confinement.fds
         mine = (self.folder_fd, self.cgroup_fd, self.failure_fd, self.tell_fd)
         return tuple(fd for fd in (*mine, *self.handed, *inside) if fd is not None)
 
+    @property
+    def takes_two(self) -> bool:
+        """Whether it is the forked child's own child that becomes the program (`second`)."""
+        return self.cgroup_fd is not None or self.sandbox is not None
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        return None if self.confinement is None else self.confinement.sandbox
+
     def __call__(self) -> NoReturn:
-        """Turn this forked child into the program."""
+        """Turn this forked child into the program, or its own child, and end."""
         what: str = "set up the process"
         reason: Reason = "start-failed"
         try:
-            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != self.spawner_pid:  # it died before the line above could count
-                os._exit(_EXEC_FAILED)
-            if self.cgroup_fd is not None:
+            self._end_with_the_spawner()
+            terminal = os.isatty(0)
+            writable: Sequence[int] = ()
+            if self.sandbox is not None:
+                what = "enter its sandbox"
+                network = self.confinement is not None and self.confinement.view.network
+                entry.join(self.sandbox, network=network, cgroup_fd=self.cgroup_fd, tell_fd=self.tell_fd, terminal=terminal)
+            elif self.cgroup_fd is not None:
                 what = "enter its cgroup"
-                os.write(self.cgroup_fd, b"0")
-            what = "enter its sandbox"
-            writable: list[int] = []
+                second.become(cgroup_fd=self.cgroup_fd, tell_fd=self.tell_fd, terminal=terminal)
+                self._end_with_the_spawner()  # a child does not inherit that
             if self.confinement is not None:
-                writable = self.confinement.enter(tell_fd=self.tell_fd, terminal=os.isatty(0))
+                what = "put in place what it may write"
+                writable = self.confinement.writable()
             what = "reset its signals"
             for number in self.signals:
                 signal.signal(number, signal.SIG_DFL)
@@ -194,6 +209,11 @@ class _Become:
             message = f"{reason}\0cannot start `{self.program}`: cannot {what}: {why}"
             os.write(self.failure_fd, message.encode("utf-8", "replace"))
         finally:
+            os._exit(_EXEC_FAILED)
+
+    def _end_with_the_spawner(self) -> None:
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self.spawner_pid:  # it died before the line above could count
             os._exit(_EXEC_FAILED)
 
 

@@ -284,18 +284,18 @@ class _Spawner:
     def _launch(self, admitted: Admitted, task_id: str) -> tuple[Run, Launched] | SpawnFailed:
         plan, on, level = admitted.plan, self._controllers, admitted.plan.isolation
         path: Path | None = None
-        procs: int | None = None
+        folder: int | None = None
         confined = Confined()
         try:
             if self._base is not None:
                 path = cgroup.make_run(self._base, task_id, limits.cgroup_files(plan.limits, on, level))
-                procs = cgroup.open_procs(path)
-            confined = self._confiner.prepare(admitted, self._seat.host, cgroup_fd=procs, marker=f"{tree.MARKER}={task_id}")
+                folder = cgroup.open_folder(path)
+            confined = self._confiner.prepare(admitted, self._seat.host, cgroup_fd=folder, marker=f"{tree.MARKER}={task_id}")
             started = launch(
                 attrs.evolve(plan, env={**confined.env, **plan.env}),
                 rlimits=limits.rlimits(plan.limits, on, level),
                 folder_fd=admitted.folder_fd,
-                cgroup_fd=procs,
+                cgroup_fd=folder,
                 handed=admitted.handed,
                 confinement=confined.confinement,
             )
@@ -303,10 +303,11 @@ class _Spawner:
             why = error.strerror or str(error) if isinstance(error, OSError) else f"cannot make its sandbox: {error}"
             started = SpawnFailed("start-failed", f"cannot start `{plan.program}`: {why}")
         finally:
-            if procs is not None:
-                os.close(procs)
+            if folder is not None:
+                os.close(folder)
+            self._confiner.started(confined)
         if isinstance(started, SpawnFailed):
-            self._confiner.release(confined)
+            self._confiner.release(confined, is_unused=True)
             if path is not None:
                 cgroup.remove(path)
             return started

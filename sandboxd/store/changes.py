@@ -27,6 +27,7 @@ _GROW_FILE: Final = (
     "INSERT INTO files (task, artifact, size) VALUES (?, ?, ?)"
     " ON CONFLICT (task, artifact) DO UPDATE SET size = excluded.size RETURNING number"
 )
+_MOVE_ON: Final = "UPDATE tasks SET seq = ?, artifacts = ? WHERE id = ? AND seq = ? AND is_terminal = 0 RETURNING number"
 
 
 @attrs.frozen
@@ -116,24 +117,29 @@ def create(connection: sqlite3.Connection, change: Change, files: Files) -> None
 
 def append(connection: sqlite3.Connection, change: Change, files: Files) -> None:
     """Put the events on record, if the task stands where the change says."""
-    row = connection.execute("SELECT number, seq, is_terminal FROM tasks WHERE id = ?", (change.task_id,)).fetchone()
-    if row is None:
-        raise Conflict(f"cannot append to task `{change.task_id}`: it is not on record")
-    number, seq, is_terminal = row
-    if is_terminal:
-        raise Conflict(f"cannot append to task `{change.task_id}`: it has ended")
-    if seq != change.after:
-        raise Conflict(f"cannot append to task `{change.task_id}` after event {change.after}: it stands at {seq}")
-    _record(connection, number, change, files)
-    seq += len(change.entries)
-    if change.view is None:
-        connection.execute("UPDATE tasks SET seq = ?, artifacts = ? WHERE number = ?", (seq, change.artifacts, number))
-    else:
+    number = _move_on(connection, change)
+    if change.view is not None:
         connection.execute(
-            "UPDATE tasks SET seq = ?, artifacts = ?, state = ?, is_terminal = ?, status_at_ms = ? WHERE number = ?",
-            (seq, change.artifacts, change.state, change.is_terminal, change.status_at_ms, number),
+            "UPDATE tasks SET state = ?, is_terminal = ?, status_at_ms = ? WHERE number = ?",
+            (change.state, change.is_terminal, change.status_at_ms, number),
         )
         connection.execute("UPDATE views SET body = ? WHERE task = ?", (change.view, number))
+    _record(connection, number, change, files)
+
+
+def _move_on(connection: sqlite3.Connection, change: Change) -> int:
+    """The task's number, once it stands behind these events; `Conflict` when it does not stand before them."""
+    to = change.after + len(change.entries)
+    asked = (to, change.artifacts, change.task_id, change.after)
+    if row := connection.execute(_MOVE_ON, asked).fetchone():
+        return int(row[0])
+    row = connection.execute("SELECT seq, is_terminal FROM tasks WHERE id = ?", (change.task_id,)).fetchone()
+    if row is None:
+        raise Conflict(f"cannot append to task `{change.task_id}`: it is not on record")
+    seq, is_terminal = row
+    if is_terminal:
+        raise Conflict(f"cannot append to task `{change.task_id}`: it has ended")
+    raise Conflict(f"cannot append to task `{change.task_id}` after event {change.after}: it stands at {seq}")
 
 
 def _record(connection: sqlite3.Connection, number: int, change: Change, files: Files) -> None:

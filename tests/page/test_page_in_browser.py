@@ -194,6 +194,8 @@ def test_missions_are_started_shown_and_cancelled(site, visit):
     reader.page.get_by_role("link", name="Missions").click()
     reader.sees("Start a mission")
     reader.page.locator("summary", has_text="Start a mission").click()
+    reader.page.get_by_role("button", name="Start the mission").click()
+    reader.sees("; adapter: must not be empty", ".wrong")
     reader.page.get_by_label("Host").fill("lab")
     reader.page.get_by_label("Adapter").fill("sandbox-agent-runner")
     path = site.daemon.request([["ask", "Shall we? [y/N] "], ["hang"]])

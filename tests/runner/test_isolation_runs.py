@@ -15,6 +15,8 @@ from sandboxd.policy.model import Denied
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.isolation.levels import Kept, resolve
 from sandboxd.runner.isolation.selftest import probe_for
+from sandboxd.runner.protocol import SpawnFailed
+from sandboxd.runner.tree import children_of
 from sandboxd.runner.witness import Witness, availability
 from tests.runner.workshop import Workshop, finish, read_until, started, wait_until
 
@@ -96,6 +98,13 @@ await new WebAssembly.Memory({ initial: 1 });
 await new Promise((done) => setTimeout(done, 5));
 const facts = { git, digest, tty: process.stdout.isTTY === true, worker: isMainThread, cpus: cpus().length > 0 };
 console.log(JSON.stringify(facts));
+"""
+
+# As bubblewrap for the self-test, and not afterwards.
+WORKS_ONCE = """#!/bin/sh
+if [ -e {mark} ]; then echo "bwrap: out of luck" >&2; exit 1; fi
+: >{mark}
+exec /usr/bin/bwrap "$@"
 """
 
 
@@ -303,6 +312,23 @@ async def test_a_level_that_this_host_cannot_keep_is_refused_with_what_helps(sho
     assert "there is no `/nonexistent/bwrap`" in refused.reasons[0].reason
     assert "What helps: " in refused.reasons[0].reason
     assert "install bubblewrap" in refused.reasons[0].reason
+
+
+async def test_what_bubblewrap_says_when_it_fails_is_told_and_nothing_is_left(shop: Workshop, tmp_path: Path) -> None:
+    kept = resolve("strict", probe_for("strict"))
+    if not isinstance(kept, Kept):
+        pytest.skip(f"NOT TESTED HERE: runs at `strict`: {kept.reason}")
+    shop.write("exit 0", "runner.sh")
+    fails = tmp_path / "bwrap"
+    fails.write_text(WORKS_ONCE.format(mark=tmp_path / "mark"))
+    fails.chmod(0o755)
+    async with open_spawner(attrs.evolve(shop.setup(), isolation="strict", bubblewrap=str(fails))) as spawner:
+        failed = await spawner.start(shop.request("bash"))
+
+        assert isinstance(failed, SpawnFailed)
+        assert failed.reason == "start-failed"
+        assert failed.message.endswith("cannot enter its sandbox: out of luck")
+        assert await trio.to_thread.run_sync(wait_until, lambda: not children_of(spawner.pid), 10.0)
 
 
 async def test_without_asking_there_is_no_isolation_and_it_says_so(shop: Workshop, spawner: Spawner) -> None:

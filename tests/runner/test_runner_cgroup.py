@@ -108,6 +108,38 @@ def test_processes_are_counted_by_the_user_namespace_where_there_is_one():
     assert dict(limits.rlimits(wanted, frozenset(), "standard"))[resource.RLIMIT_NPROC] > 7
 
 
+FORKS = """
+import os, sys
+from sandboxd.runner import cgroup, linux
+folder = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
+pid, is_inside = linux.fork(folder)
+if pid == 0:
+    if not is_inside:
+        cgroup.move_here(int(sys.argv[2]))
+    with open("/proc/self/cgroup") as file:
+        print(file.read().strip(), flush=True)
+    os._exit(7 if is_inside else 8)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+def test_a_child_is_born_in_its_cgroup_and_moves_there_where_it_cannot_be(base, tmp_path):
+    run = cgroup.make_run(base, "t", {})
+    folder = cgroup.open_folder(run)
+    try:
+        for path in (run, tmp_path):  # the second is no cgroup: clone3 fails, as it does where it is forbidden
+            command = [sys.executable, "-c", FORKS, str(path), str(folder)]
+            done = subprocess.run(command, pass_fds=[folder], capture_output=True, text=True, timeout=30, check=True)
+            *inside, code = done.stdout.split()
+
+            assert inside[-1].endswith(f"/{base.name}/{run.name}")
+            assert code == "8" or path == run
+    finally:
+        os.close(folder)
+    assert cgroup.remove(run)
+    assert cgroup.remove(base)
+
+
 def test_a_base_that_somebody_removed_is_made_anew(base):
     assert cgroup.remove(base)
 

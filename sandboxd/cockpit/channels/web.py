@@ -134,7 +134,8 @@ def _asked(record: Record, filled: Mapping[str, str]) -> Markup:
     lines = [Markup('<blockquote><p dir="auto">{}</p></blockquote>').format(record.envelope["prompt"])]
     if approval.phase != "open":
         why = f": {approval.reason}" if approval.reason else ""
-        closed = f"It is {approval.status}{why}. No answer is taken any more."
+        status = "answered" if approval.status == "responded" else approval.status
+        closed = f"It is {status}{why}. No answer is taken any more."
         under_way = approval.reason if approval.held else "An answer is on its way, and no other one is taken."
         lines.append(Markup("<p>{}</p>").format(closed if approval.phase == "closed" else under_way))
         if way := way_out(approval):

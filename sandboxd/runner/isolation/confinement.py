@@ -32,15 +32,12 @@ class Confinement:
     @property
     def fds(self) -> tuple[int, ...]:
         """What the child needs besides, until it has exec'd."""
-        inside = () if self.sandbox is None else (self.sandbox.first_fd,)
+        inside = () if self.sandbox is None else self.sandbox.news_fds
         return (self.view.workspace.fd, *(bound.fd for bound in self.view.writable), *inside)
 
-    def enter(self, *, tell_fd: int, terminal: bool) -> list[int]:
-        """Join the namespaces, where there are some; only the second child returns then. Descriptors of what may be written."""
-        if self.sandbox is None:
-            return [bound.fd for bound in self.view.writable]
-        entry.join(self.sandbox, network=self.view.network, tell_fd=tell_fd, terminal=terminal)
-        return entry.put_in_place(self.view)
+    def writable(self) -> list[int]:
+        """Descriptors of what may be written, as this child finds it: in namespaces it is put in its place first."""
+        return [bound.fd for bound in self.view.writable] if self.sandbox is None else entry.put_in_place(self.view)
 
     def folder(self, relative: str, outside_fd: int) -> int:
         """The working directory as this child has to enter it."""

@@ -1,8 +1,7 @@
 """How does a forked child get into the namespaces that wait for it, and what must it leave outside?
 
-In two steps: the spawner's child joins them all at once by the pidfd of their first process (setns(2), Linux 5.8), and forks
-once more, because only a child is born into another pid namespace. The first one tells its pid and ends; the second becomes a
-child of the spawner, which is a subreaper, takes the terminal, and goes on to become the program.
+In two steps: the spawner's child joins them by the pidfd of their first process (setns(2), Linux 5.8), and forks once more
+(`second`), because only a child is born into another pid namespace.
 
 Joining a user namespace of one's own gives every capability in it. They are used to put the writable folders in their place,
 and are gone before anything else happens.
@@ -11,14 +10,11 @@ and are gone before anything else happens.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
-import select
 import struct
-import termios
 from typing import Final
 
-from sandboxd.runner import linux
+from sandboxd.runner import linux, second
 from sandboxd.runner.isolation import places
 from sandboxd.runner.isolation.sandbox import SHELF, Bound, Sandbox, View
 
@@ -38,27 +34,18 @@ _NOEXEC: Final = struct.pack("=QQQQ", 0x8, 0, 0, 0)  # struct mount_attr: MOUNT_
 _MOVE_MOUNT_T_EMPTY_PATH: Final = 0x40
 _AT_FDCWD: Final = -100
 _RESOLVE: Final = linux.RESOLVE_BENEATH | linux.RESOLVE_NO_SYMLINKS | linux.RESOLVE_NO_MAGICLINKS
-_ALONE_S: Final = 10  # the first child ends at once
 
 
-def join(sandbox: Sandbox, *, network: bool, tell_fd: int, terminal: bool) -> None:
-    """Become the second child, inside. The first writes the second's pid to `tell_fd` and never returns from here."""
-    flags = _NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | (0 if network else _NEWNET)
-    if terminal:
-        fcntl.ioctl(0, termios.TIOCNOTTY)  # a terminal has one session, and that of this process ends with it
-    linux.setns(sandbox.first_fd, flags)
-    first = os.pidfd_open(os.getpid())
-    second = os.fork()
-    if second:
-        os.write(tell_fd, str(second).encode())
-        os._exit(0)
-    poll = select.poll()
-    poll.register(first, select.POLLIN)
-    if not poll.poll(_ALONE_S * 1000):
-        raise OSError("its first half did not end")
-    os.setsid()
-    if terminal:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+def join(sandbox: Sandbox, *, network: bool, cgroup_fd: int | None, tell_fd: int, terminal: bool) -> None:
+    """Become the second child, inside. The first writes the second's pid to `tell_fd` and never returns from here.
+
+    Users and processes first, as soon as they are there: the second child is born while bubblewrap still mounts.
+    """
+    inside = sandbox.first()
+    linux.setns(inside, _NEWUSER | _NEWPID)
+    second.become(cgroup_fd=cgroup_fd, tell_fd=tell_fd, terminal=terminal)
+    sandbox.wait_mounted()
+    linux.setns(inside, _NEWNS | _NEWIPC | _NEWUTS | (0 if network else _NEWNET))
 
 
 def put_in_place(view: View) -> list[int]:

@@ -25,10 +25,10 @@ import attrs
 
 from sandboxd.policy.model import Isolation
 from sandboxd.runner import linux, waiting
-from sandboxd.runner.isolation import containment, landlock, places, sandbox, seccomp
+from sandboxd.runner.isolation import containment, entry, landlock, places, sandbox, seccomp
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.isolation.levels import BUBBLEWRAP, LAYERS, Ability, Host, Kept, Layer, resolve
-from sandboxd.runner.isolation.sandbox import Bound, Unusable, View
+from sandboxd.runner.isolation.sandbox import Bound, Sandbox, Unusable, View
 
 _CHILD_S: Final = 10  # what a child of a test may take before SIGALRM ends it; it takes about a millisecond
 _FILE_BYTES: Final = 4096
@@ -150,26 +150,29 @@ def _bubblewrap(path: str) -> Ability:
         fds = [os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for name in (folder, f"{folder}/own")]
         view = View("/usr/bin/env", Bound(fds[0], folder), (Bound(fds[1], f"{folder}/own"),))
         try:
-            made = sandbox.make(view, bubblewrap=path)
+            made = sandbox.begin(view, bubblewrap=path)
         except Unusable as error:
             _close(fds)
             return Ability("bubblewrap", works=False, reason=str(error), cure=sandbox.CURE)
         told, tell = os.pipe()
         try:
             confinement = Confinement("strict", view, 1, b"", sandbox=made)
-            why = _in_child(lambda: _look_around(confinement, folder, secret, tell))
+            why = _in_child(lambda: _look_around(made, confinement, folder, secret, tell))
         finally:
             os.close(tell)
             _reap(os.read(told, 32))
-            made.close()
-            os.waitpid(made.pid, 0)
-            _close((told, *fds))
+            made.undo()
+            _close((told, *made.news_fds, *fds))
     return _told("bubblewrap", why, path, sandbox.CURE)
 
 
-def _look_around(confinement: Confinement, folder: str, secret: str, tell: int) -> str:
+def _look_around(made: Sandbox, confinement: Confinement, folder: str, secret: str, tell: int) -> str:
     """Join the namespaces and try what must not be possible there."""
-    writable = confinement.enter(tell_fd=tell, terminal=False)
+    try:
+        entry.join(made, network=False, cgroup_fd=None, tell_fd=tell, terminal=False)
+    except Unusable as error:
+        return str(error)
+    writable = confinement.writable()
     signal.alarm(_CHILD_S)  # the second child has none yet
     if (seen := [name for name in os.listdir("/proc") if name.isdigit() and int(name) > _PIDS_INSIDE]) or len(writable) != 1:
         return f"nothing is enforced: a child sees processes outside ({len(seen)})"

@@ -7,6 +7,7 @@ import { el, plain, replace } from "./dom.js";
 
 const FINAL = ["completed", "failed", "cancelled"];
 const KINDS = { completed: "good", failed: "bad", paused: "warn", "awaiting-approval": "accent" };
+const ENVELOPE = /^message\.metadata\.\S*\/v\d+\./; // where a field stands in the message; here it has its own label
 const EVERY_MS = 3000; // missions go on without a question, which no news tells
 
 export class MissionsView {
@@ -77,7 +78,7 @@ export class MissionsView {
         this.drawn = "";
         await this.refresh();
       } catch (refused) {
-        const where = (refused.error?.validation_errors ?? []).map((one) => `${one.path}: ${one.message}`);
+        const where = (refused.error?.validation_errors ?? []).map((one) => `${one.path.replace(ENVELOPE, "")}: ${one.message}`);
         wrong.textContent = plain([refused.message, ...where].join("; "));
         wrong.hidden = false;
       } finally {
