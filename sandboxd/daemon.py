@@ -47,7 +47,8 @@ from sandboxd.policy.decide import LEVELS
 from sandboxd.reload import Reloader, card_limits, tokens_of
 from sandboxd.runner import birth
 from sandboxd.runner.birth import Newborn, SpawnerUnavailable
-from sandboxd.runner.client import brief, open_spawner
+from sandboxd.runner.briefing import brief
+from sandboxd.runner.client import open_spawner
 from sandboxd.runner.setup import setup_of
 from sandboxd.schemas.judge import open_judge
 from sandboxd.service import counted, watchdog

@@ -22,6 +22,7 @@ import trio
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.model import Allowed, Denied
 from sandboxd.runner import birth, burial
+from sandboxd.runner.briefing import START_S, brief
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.protocol import (
     MAX_FDS,
@@ -36,27 +37,13 @@ from sandboxd.runner.protocol import (
     problems_from_json,
     to_json,
 )
-from sandboxd.runner.setup import absolute
 from sandboxd.runner.tree import children_of
 
 REPLY_S: Final = 10.0  # a start takes 3 ms, an end 2 s at most; one that hangs in exec (a dead network share) hangs all others
 _WATCH_S: Final = 1.0
-_START_S: Final = 10.0
 _CLOSE_S: Final = 5.0  # the spawner gives itself 3 s
 _WAITING_MAX: Final = 256
 _READ_BYTES: Final = 65_536
-
-
-async def brief(newborn: birth.Newborn, setup: SpawnerSetup) -> None:
-    """Tell a process that was begun its setup, so that it makes itself ready meanwhile; `SpawnerUnavailable`.
-
-    From then on it takes away what a dead one has left: whose the state folder is must be settled before.
-    """
-    with trio.move_on_after(_START_S):
-        try:
-            await trio.SocketStream(newborn.sock).send_all(encode({"setup": to_json(absolute(setup))}))
-        except trio.BrokenResourceError as error:
-            raise birth.SpawnerUnavailable(f"cannot start the spawner: {error}") from error
 
 
 @asynccontextmanager
@@ -362,7 +349,7 @@ class Spawner:
 async def _greet(born: birth.Newborn) -> Spawner:
     """Read the first word."""
     reader, sock = FrameReader(), born.sock
-    with trio.move_on_after(_START_S):
+    with trio.move_on_after(START_S):
         try:
             while (received := reader.next_frame()) is None:
                 data = await sock.recv(_READ_BYTES)
@@ -378,7 +365,7 @@ async def _greet(born: birth.Newborn) -> Spawner:
         if "source" in told:
             raise LoadError(told["source"], problems_from_json(told["problems"]))
         raise birth.SpawnerUnavailable(f"cannot start the spawner: {told['why']}")
-    raise birth.SpawnerUnavailable(f"cannot start the spawner: no word from it within {_START_S:.0f} s")
+    raise birth.SpawnerUnavailable(f"cannot start the spawner: no word from it within {START_S:.0f} s")
 
 
 def _adapters(frame: Frame) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:

@@ -65,10 +65,22 @@ def say(line: dict[str, object]) -> None:
     os.write(1, json.dumps(line).encode() + b"\n")
 
 
+def fork() -> int:
+    """fork(2), with patience: an attack before this one may have used up the processes, and neighbours' come and go."""
+    ends_at = time.monotonic() + BOUND_S
+    while True:
+        try:
+            return os.fork()
+        except BlockingIOError:
+            if time.monotonic() >= ends_at:
+                raise
+            time.sleep(0.05)
+
+
 def judge(run: Attack, targets: Targets) -> dict[str, object]:
     """`got`: what it got hold of. `error`: how it was refused. `killed`, `hung`: how it ended instead."""
     ours, theirs = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         try:
             os.close(ours)
