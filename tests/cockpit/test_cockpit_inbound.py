@@ -152,6 +152,7 @@ def test_a_link_answers_for_who_is_signed_in(cockpit, executor, receiver):
     assert "has 70000 characters" in endless.text
     assert good.status_code == 200
     assert again.status_code == 409
+    assert cockpit.prompt(prompt_id, "closed")["status"] == "responded"
     assert executor.taken(prompt_id) == {"text": "y"}
     voted = [one for one in cockpit.audit() if one["event"] == "voted" and one["outcome"] == "decided"]
     assert [(one["principal"], one["channel"]) for one in voted] == [("token:bob", "link:own")]

@@ -47,13 +47,15 @@ def test_a_bound_without_its_controller_is_not_promised():
 
 
 def test_a_cgroup_is_proved_by_a_child_that_it_killed(test_cgroup: Path):
-    base = test_cgroup / "supervisor"
-    before = sorted(base.iterdir())
+    own = test_cgroup / f"proof-{os.getpid()}"  # where no daemon of another test makes its own
+    own.mkdir()
+    try:
+        found = prove(str(own))
 
-    found = prove(str(base))
-
-    assert found.why_not == ""
-    assert sorted(base.iterdir()) == before
+        assert found.why_not == ""
+        assert [path for path in own.iterdir() if path.is_dir()] == []
+    finally:
+        own.rmdir()
 
 
 def test_where_no_cgroup_can_be_made_the_reason_is_told(tmp_path: Path):
