@@ -165,7 +165,7 @@ def test_a_question_is_asked_although_a_clock_beside_it_never_rests() -> None:
     assert bench.said == ["Prompt Your name:"]
 
 
-def test_output_that_nobody_reads_beside_is_looked_at_less_often_and_within_a_second() -> None:
+def test_output_that_nobody_reads_beside_is_looked_at_less_often_and_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     bench, looks = Bench(NOBODY), []
     poll = bench.detector.poll
 
@@ -173,7 +173,7 @@ def test_output_that_nobody_reads_beside_is_looked_at_less_often_and_within_a_se
         looks.append(now)
         return poll(now, evidence)
 
-    bench.detector.poll = note  # type: ignore[method-assign, assignment]  # counts, and passes on
+    monkeypatch.setattr(bench.detector, "poll", note)
     for number in range(100):
         bench.out(f"line {number}\r\n").wait(0.1)
 

@@ -77,11 +77,11 @@ async def test_there_is_a_bound_on_live_tasks(tmp_path):
             await stage.start("true", "bash")
 
 
-async def test_what_a_fault_of_ours_kept_off_the_record_is_refused(stage: Stage):
+async def test_what_a_fault_of_ours_kept_off_the_record_is_refused(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     async def break_down(principal: str, entries: object, view: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    stage.feed.create = break_down  # type: ignore[method-assign]  # the fault
+    monkeypatch.setattr(stage.feed, "create", break_down)
     with pytest.raises(NotReady, match="it was not put on record"):
         await stage.start("true", "bash")
 
