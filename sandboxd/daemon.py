@@ -24,6 +24,7 @@ from sandboxd.config import Config
 from sandboxd.courier.desk import Desk
 from sandboxd.courier.link import Link
 from sandboxd.entrances import couriers, open_doors
+from sandboxd.errors import Unable
 from sandboxd.garbage import spare_what_stays
 from sandboxd.http.app import make_app
 from sandboxd.http.auth import Gate
@@ -46,7 +47,7 @@ from sandboxd.operations.unsent import Unsent
 from sandboxd.policy.decide import LEVELS
 from sandboxd.reload import Reloader, card_limits, tokens_of
 from sandboxd.runner import birth
-from sandboxd.runner.birth import Newborn, SpawnerUnavailable
+from sandboxd.runner.birth import Newborn
 from sandboxd.runner.briefing import brief
 from sandboxd.runner.client import open_spawner
 from sandboxd.runner.setup import setup_of
@@ -56,11 +57,11 @@ from sandboxd.service.credentials import placed
 from sandboxd.service.install import warn_of_drift
 from sandboxd.service.manager import Manager
 from sandboxd.service.notify import Notifier
-from sandboxd.serving.listeners import CannotListen, Listener
+from sandboxd.serving.listeners import Listener
 from sandboxd.serving.pace import Pace
 from sandboxd.serving.server import serve
 from sandboxd.serving.settings import DoorSettings
-from sandboxd.store.base import STORE_NAME, StoreUnavailable
+from sandboxd.store.base import STORE_NAME
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
 from sandboxd.store.sqlite import open_store
@@ -71,15 +72,12 @@ LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has 
 _log = logs.logger(__name__)
 
 
-class Unrecorded(Exception):
+class Unrecorded(Unable):
     """The daemon stopped, and the store did not take the ends of all tasks."""
 
 
-class SpawnerDied(Exception):
+class SpawnerDied(Unable):
     """The spawner died; the daemon ends, and whoever started it starts both anew."""
-
-
-EXPECTED: Final = (StoreUnavailable, SpawnerUnavailable, CannotListen, SpawnerDied, Unrecorded, OSError)  # no bugs of ours
 
 
 @asynccontextmanager

@@ -180,7 +180,11 @@ class CursorExpired(Refusal):
     fault = Fault.STALE
 
 
-class LoadError(Exception):
+class Unable(Exception):
+    """The host, or what was written for it, keeps a process of ours from working: told in one line, and no bug of ours."""
+
+
+class LoadError(Unable):
     """A file that an operator wrote cannot be used: every problem in it, each with its key or line.
 
     Not a `Refusal`: it never reaches a client of a door.

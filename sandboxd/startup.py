@@ -18,11 +18,11 @@ import trio
 
 from sandboxd import garbage, logs, packs
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
-from sandboxd.errors import LoadError, Problem
+from sandboxd.errors import LoadError, Problem, Unable
 from sandboxd.runner import birth, linux
 from sandboxd.service import delegation
 from sandboxd.service.hangups import open_hangups
-from sandboxd.service.manager import BadHandover, Manager, take
+from sandboxd.service.manager import Manager, take
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -78,10 +78,8 @@ def _make_state_dir(config: Config) -> None:
 
 def _last_word(error: BaseException, manager: Manager) -> int:
     """Say why the daemon ended to whoever started it; a bug of ours is raised again."""
-    from sandboxd.daemon import EXPECTED  # noqa: PLC0415 - at the top it would be loaded before the spawner begins
-
     leaves = list(_leaves(error))
-    if not all(isinstance(leaf, (LoadError, BadHandover, *EXPECTED)) for leaf in leaves):
+    if not all(isinstance(leaf, (Unable, OSError)) for leaf in leaves):
         raise error
     for leaf in leaves:
         sys.stderr.write(f"error: {leaf}\n")  # not the log: that is for what happens while it runs

@@ -19,6 +19,7 @@ import attrs
 import trio
 
 import sandboxd
+from sandboxd.errors import Unable
 from sandboxd.runner import burial, linux
 
 _BOOTSTRAP: Final = (
@@ -27,7 +28,7 @@ _BOOTSTRAP: Final = (
 living: Final[set[int]] = set()  # pids of the spawners of this process, of which there is one outside of tests
 
 
-class SpawnerUnavailable(Exception):
+class SpawnerUnavailable(Unable):
     """The spawner cannot work on this host, or did not come up."""
 
 

@@ -15,13 +15,14 @@ from typing import Final
 
 import attrs
 
+from sandboxd.errors import Unable
 from sandboxd.service.notify import Notifier
 
 _FIRST_FD: Final = 3  # SD_LISTEN_FDS_START
 _OWN: Final = ("SYSTEMD_EXEC_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", "WATCHDOG_USEC")
 
 
-class BadHandover(Exception):
+class BadHandover(Unable):
     """What was handed over cannot be what systemd hands over; the message says why."""
 
 

@@ -21,6 +21,8 @@ from typing import Final, Literal
 
 import attrs
 
+from sandboxd.errors import Unable
+
 BACKLOG: Final = 100
 _UNIX_PATH_MAX_BYTES: Final = 107  # unix(7): sun_path is 108 bytes with its NUL
 MENDS: Final = "`sandboxd install-units` writes the units that fit the config"
@@ -28,7 +30,7 @@ MENDS: Final = "`sandboxd install-units` writes the units that fit the config"
 Door = Literal["unix", "tcp"]
 
 
-class CannotListen(Exception):
+class CannotListen(Unable):
     """A socket could not be made; the message says which and why."""
 
 

@@ -17,6 +17,7 @@ import attrs
 from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.model import Message, PushConfig, TaskState
 from sandboxd.chain import Kept, Spot
+from sandboxd.errors import Unable
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
 
@@ -29,7 +30,7 @@ class Conflict(Exception):
     """Somebody else appended to this task, or it exists already: a bug of ours, or two daemons on one store."""
 
 
-class StoreUnavailable(Exception):
+class StoreUnavailable(Unable):
     """The store cannot be read or written (disk full, I/O error, corrupt); the message says which."""
 
 
