@@ -4,10 +4,10 @@ Each message makes a task with one artifact, completed: what the daemon does wit
 """
 
 import asyncio
-import socket
 import sys
 from pathlib import Path
 
+import listening
 import uvicorn
 from a2a.helpers.proto_helpers import new_task_from_user_message
 from a2a.server.agent_execution import AgentExecutor
@@ -34,11 +34,7 @@ class Echo(AgentExecutor):
 
 
 async def main() -> None:
-    # As uvicorn's own: asyncio takes Nagle's delay off a socket that names TCP, and one of `create_server` names nothing; then
-    # each answer, which goes out in two pieces, waits 40 ms for the client's acknowledgement.
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
+    with listening.loopback() as listener:
         port = listener.getsockname()[1]
         card = AgentCard(
             name="peer",

@@ -182,11 +182,7 @@ class Approval:
 
     def is_eligible(self, principal: Principal) -> bool:
         """Whether an answer of this principal counts."""
-        return (
-            principal.may_answer
-            and principal.person not in self.terms.barred
-            and all(routing.allows(principal) for routing in self.routings)
-        )
+        return not self.why_not(principal)
 
     def why_not(self, principal: Principal) -> str:
         """Why an answer of this principal does not count; empty: it does."""
@@ -194,11 +190,11 @@ class Approval:
             return f"{principal.name} may look, and answer nothing"
         if principal.person in self.terms.barred:
             return f"the rules bar {principal.person} from it, as they can bar people from the questions of their own mission"
-        if self.dead_end:
-            return f"nobody may answer it: {self.dead_end}"
         refusing = next((routing for routing in self.routings if not routing.allows(principal)), None)
-        if refusing is None or refusing.named is None:
+        if refusing is None:
             return ""
+        if not refusing.named:
+            return f"nobody may answer it: {refusing.dead_end}"
         return f"{principal.name} is none of those who may answer it: {', '.join(sorted(refusing.named))}"
 
     def is_ours(self, message_id: str | None) -> bool:

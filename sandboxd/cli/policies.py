@@ -103,7 +103,8 @@ def _explain(
         told["nobody"] = approval.dead_end
     code = Exit.OTHER if isinstance(found, str) else Exit.DONE
     if name:
-        why = approval.why_not(_principal(name))
+        # One of too few may answer, and nothing comes of it.
+        why = approval.why_not(_principal(name)) or (approval.dead_end and f"nobody may: {approval.dead_end}")
         told[name] = f"may not answer: {why}" if why else "may answer, where granted to answer at all"
         code = Exit.NOT_ALLOWED if why else Exit.DONE
     return told, code

@@ -127,11 +127,6 @@ def load_rules(source: str, text: str, base: RuleBook | None = None) -> RuleBook
     return RuleBook(usual, before.rules + rules, bars_starter)
 
 
-def check_examples(book: RuleBook) -> tuple[Problem, ...]:
-    """Every example that does not hold with all rules loaded."""
-    return tuple(problem for rule in book.rules for problem in check_rule(book, rule))
-
-
 def check_rule(book: RuleBook, rule: Rule) -> list[Problem]:
     """The examples of one of its rules that do not hold with all of them loaded."""
     problems, host = list[Problem](), next(iter(sorted(rule.hosts)), "any-host")

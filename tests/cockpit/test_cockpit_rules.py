@@ -18,7 +18,7 @@ from sandboxd.approvals.routing import ANYONE
 from sandboxd.cli.main import main
 from sandboxd.cockpit.agent import HostAddress
 from sandboxd.cockpit.config import load_config
-from sandboxd.cockpit.rules import Resolved, RuleBook, check_examples, load_rules, resolve
+from sandboxd.cockpit.rules import Resolved, RuleBook, check_rule, load_rules, resolve
 from sandboxd.db import place
 from sandboxd.errors import LoadError
 from sandboxd.hitl.envelope import PromptEnvelope
@@ -72,6 +72,10 @@ def approval(*patterns: str, **terms) -> Approval:
     return Desk(*patterns, **terms).approval
 
 
+def problems_of(rules: RuleBook) -> list[str]:
+    return [str(problem) for rule in rules.rules for problem in check_rule(rules, rule)]
+
+
 def test_the_first_rule_that_fits_sets_the_terms():
     terms = book().terms("anywhere", read("Deploy to production?"))
 
@@ -121,7 +125,7 @@ def test_a_rule_matches_the_whole_question_and_nothing_that_is_too_long():
 
 
 def test_the_examples_hold():
-    assert check_examples(book()) == ()
+    assert problems_of(book()) == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +138,7 @@ def test_the_examples_hold():
     ],
 )
 def test_an_example_that_does_not_hold_is_named(old, new, said):
-    assert any(said in str(problem) for problem in check_examples(book(TEXT.replace(old, new))))
+    assert any(said in problem for problem in problems_of(book(TEXT.replace(old, new))))
 
 
 @pytest.mark.parametrize(
