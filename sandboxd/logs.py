@@ -11,38 +11,76 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 import unicodedata
-from collections.abc import Mapping, MutableMapping
-from typing import Any, Final, TextIO, cast
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final, Literal, TextIO
 
-import structlog
-from structlog.typing import FilteringBoundLogger, WrappedLogger
+import attrs
+
+Level = Literal["debug", "info", "warning", "error"]
+Fields = dict[str, object]
+Tell = Callable[[Level, Fields], None]  # `room` and `event` among the fields; `exception` is a traceback
 
 MAX_VALUE_CHARS: Final = 8192  # a traceback fits; a task's output does not belong here
-_PRIORITY: Final = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+_PRIORITY: Final[Mapping[Level, int]] = {"debug": 7, "info": 6, "warning": 4, "error": 3}
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,@+%~*#")
 
 
-def configure(*, level: str = "info", stream: TextIO | None = None, journal: bool | None = None) -> None:
+@attrs.frozen
+class Logger:
+    """What the modules of a room say; whatever else there is to say of an event are its fields."""
+
+    room: str
+
+    def debug(self, event: str, **fields: object) -> None:
+        """What only somebody who looks for a bug wants to know."""
+        self._say("debug", event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """What happened, as it should."""
+        self._say("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """What somebody should look at some time."""
+        self._say("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """What somebody has to do something about."""
+        self._say("error", event, fields)
+
+    def exception(self, event: str, *, raised: BaseException | None = None, **fields: object) -> None:
+        """The same, with the traceback of what was raised; None: of what is being handled."""
+        found = raised or sys.exc_info()[1]
+        trace = "".join(traceback.format_exception(found)).rstrip("\n")
+        self._say("error", event, {**fields, "exception": trace})
+
+    def _say(self, level: Level, event: str, fields: Fields) -> None:
+        if _PRIORITY[level] <= _Voice.least:
+            _Voice.tell(level, {"room": self.room, "event": event, **fields})
+
+
+def configure(*, level: Level = "info", stream: TextIO | None = None, journal: bool | None = None) -> None:
     """Set up logging for this process; `journal` None: look whether stderr is connected to the journal."""
-    target = stream if stream is not None else sys.stderr
-    to_journal = is_journal(target, os.environ) if journal is None else journal
-    processors: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level]
-    if not to_journal:
-        processors.append(structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"))
-    processors += [structlog.processors.format_exc_info, _JournalLine() if to_journal else _PlainLine()]
-    structlog.configure(
-        processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Unfailing(target))),
-        cache_logger_on_first_use=False,  # tests and `configure` after import must reach loggers that exist already
-    )
+    to_journal = is_journal(stream or sys.stderr, os.environ) if journal is None else journal
+    _Voice.least = _PRIORITY[level]
+    _Voice.tell = _Lines(stream, _journal_line if to_journal else _plain_line)
 
 
-def logger(module: str) -> FilteringBoundLogger:
+@contextlib.contextmanager
+def told_to(tell: Tell) -> Iterator[None]:
+    """Within the block every event goes there instead."""
+    before, _Voice.tell = _Voice.tell, tell
+    try:
+        yield
+    finally:
+        _Voice.tell = before
+
+
+def logger(module: str) -> Logger:
     """The logger of a module (`__name__`); every line names its room."""
-    return cast(FilteringBoundLogger, structlog.get_logger(room=module.removeprefix("sandboxd.").partition(".")[0]))
+    return Logger(module.removeprefix("sandboxd.").partition(".")[0])
 
 
 def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -74,38 +112,41 @@ def _escape(char: str) -> str:
     return char
 
 
-class _Unfailing:
-    """A stream that never raises."""
+class _Lines:
+    """Writes a line for each event, and never raises. `stream` None: whatever is stderr at that moment."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None, line: Callable[[Level, Fields], str]) -> None:
         self._stream = stream
+        self._line = line
 
-    def write(self, text: str) -> None:
+    def __call__(self, level: Level, fields: Fields) -> None:
+        text = self._line(level, fields) + "\n"
+        stream = self._stream or sys.stderr
         with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
-            self._stream.write(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.flush()
+            stream.write(text)
+            stream.flush()
 
 
-class _PlainLine:
-    def __call__(self, _: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-        fields = dict(event)
-        first = {"time": fields.pop("time", None), "level": fields.pop("level", None), "room": fields.pop("room", None)}
-        words = [f"{key}={spell(value)}" for key, value in first.items() if value is not None]
-        return " ".join([*words, _body(fields)])
+def _plain_line(level: Level, fields: Fields) -> str:
+    rest = dict(fields)
+    first = {"time": datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z", "level": level, "room": rest.pop("room")}
+    return " ".join([*(f"{key}={spell(value)}" for key, value in first.items()), _body(rest)])
 
 
-class _JournalLine:
-    def __call__(self, _: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-        fields = dict(event)
-        return f"<{_PRIORITY[fields.pop('level')]}>{_body(fields)}"
+def _journal_line(level: Level, fields: Fields) -> str:
+    return f"<{_PRIORITY[level]}>{_body(dict(fields))}"
 
 
-def _body(fields: dict[str, Any]) -> str:
-    message, trace = fields.pop("event", ""), fields.pop("exception", None)
+def _body(fields: Fields) -> str:
+    message, trace = fields.pop("event"), fields.pop("exception", None)
     words = [f"event={spell(message)}", *(f"{key}={spell(value)}" for key, value in fields.items())]
     if trace is not None:
         words.append(f"traceback={spell(trace)}")
     return " ".join(words)
+
+
+class _Voice:
+    """Where this process's events go, for loggers that were made before it was decided, too."""
+
+    least: int = _PRIORITY["info"]
+    tell: Tell = _Lines(None, _plain_line)
