@@ -70,6 +70,7 @@ def current_speech() -> Speech:
     """How the current request speaks; read once, as the way of a request asks three times."""
     if (found := quart.g.get("speech")) is None:
         request = quart.request
-        found = quart.g.speech = speech_of(request.path, request.headers, list(request.args.items(multi=True)))
+        query = list(request.args.items(multi=True)) if request.query_string else []
+        found = quart.g.speech = speech_of(request.path, request.headers, query)
     speech: Speech = found
     return speech
