@@ -8,79 +8,50 @@ full, its reader is gone) is lost: whoever wanted to say something goes on with 
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import sys
-import traceback
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
-from typing import Final, Literal, TextIO
-
-import attrs
+from typing import Any, Final, Literal, TextIO
 
 Level = Literal["debug", "info", "warning", "error"]
-Fields = dict[str, object]
-Tell = Callable[[Level, Fields], None]  # `room` and `event` among the fields; `exception` is a traceback
 
 MAX_VALUE_CHARS: Final = 8192  # a traceback fits; a task's output does not belong here
-_PRIORITY: Final[Mapping[Level, int]] = {"debug": 7, "info": 6, "warning": 4, "error": 3}
+_PRIORITY: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+OURS: Final = logging.getLogger("sandboxd")
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,@+%~*#")
 
 
-@attrs.frozen
-class Logger:
-    """What the modules of a room say; whatever else there is to say of an event are its fields."""
+class Logger(logging.LoggerAdapter[logging.Logger]):
+    """What the modules of a room say: an event, and whatever else there is to say of it as keywords."""
 
-    room: str
-
-    def debug(self, event: str, **fields: object) -> None:
-        """What only somebody who looks for a bug wants to know."""
-        self._say("debug", event, fields)
-
-    def info(self, event: str, **fields: object) -> None:
-        """What happened, as it should."""
-        self._say("info", event, fields)
-
-    def warning(self, event: str, **fields: object) -> None:
-        """What somebody should look at some time."""
-        self._say("warning", event, fields)
-
-    def error(self, event: str, **fields: object) -> None:
-        """What somebody has to do something about."""
-        self._say("error", event, fields)
-
-    def exception(self, event: str, *, raised: BaseException | None = None, **fields: object) -> None:
-        """The same, with the traceback of what was raised; None: of what is being handled."""
-        found = raised or sys.exc_info()[1]
-        trace = "".join(traceback.format_exception(found)).rstrip("\n")
-        self._say("error", event, {**fields, "exception": trace})
-
-    def _say(self, level: Level, event: str, fields: Fields) -> None:
-        if _PRIORITY[level] <= _Voice.least:
-            _Voice.tell(level, {"room": self.room, "event": event, **fields})
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Take every keyword but the standard `exc_info` for a field of the event."""
+        exc_info = kwargs.pop("exc_info", None)
+        return msg, {"exc_info": exc_info, "extra": {"fields": dict(kwargs)}}
 
 
 def configure(*, level: Level = "info", stream: TextIO | None = None, journal: bool | None = None) -> None:
     """Set up logging for this process; `journal` None: look whether stderr is connected to the journal."""
-    to_journal = is_journal(stream or sys.stderr, os.environ) if journal is None else journal
-    _Voice.least = _PRIORITY[level]
-    _Voice.tell = _Lines(stream, _journal_line if to_journal else _plain_line)
-
-
-@contextlib.contextmanager
-def told_to(tell: Tell) -> Iterator[None]:
-    """Within the block every event goes there instead."""
-    before, _Voice.tell = _Voice.tell, tell
-    try:
-        yield
-    finally:
-        _Voice.tell = before
+    target = stream if stream is not None else sys.stderr
+    to_journal = is_journal(target, os.environ) if journal is None else journal
+    handler = _Unfailing(target)
+    handler.setFormatter(_JournalLine() if to_journal else _PlainLine())
+    OURS.handlers[:] = [handler]
+    OURS.setLevel(level.upper())
+    OURS.propagate = False
 
 
 def logger(module: str) -> Logger:
     """The logger of a module (`__name__`); every line names its room."""
-    return Logger(module.removeprefix("sandboxd.").partition(".")[0])
+    return Logger(OURS.getChild(room_of(module)), None)
+
+
+def room_of(name: str) -> str:
+    """The room that a module, or a logger, belongs to."""
+    return name.removeprefix("sandboxd.").partition(".")[0]
 
 
 def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -112,41 +83,34 @@ def _escape(char: str) -> str:
     return char
 
 
-class _Lines:
-    """Writes a line for each event, and never raises. `stream` None: whatever is stderr at that moment."""
-
-    def __init__(self, stream: TextIO | None, line: Callable[[Level, Fields], str]) -> None:
-        self._stream = stream
-        self._line = line
-
-    def __call__(self, level: Level, fields: Fields) -> None:
-        text = self._line(level, fields) + "\n"
-        stream = self._stream or sys.stderr
-        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
-            stream.write(text)
-            stream.flush()
+class _Unfailing(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
+        """Lose a line that could not be written; what else went wrong is a bug, and is shown."""
+        if not isinstance(sys.exception(), (OSError, ValueError)):  # ValueError: the stream is closed
+            super().handleError(record)
 
 
-def _plain_line(level: Level, fields: Fields) -> str:
-    rest = dict(fields)
-    first = {"time": datetime.now(UTC).isoformat(timespec="microseconds")[:-6] + "Z", "level": level, "room": rest.pop("room")}
-    return " ".join([*(f"{key}={spell(value)}" for key, value in first.items()), _body(rest)])
+class _PlainLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Begin with when, how bad and where."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return f"time={time} level={record.levelname.lower()} room={room_of(record.name)} {_body(self, record, {})}"
 
 
-def _journal_line(level: Level, fields: Fields) -> str:
-    return f"<{_PRIORITY[level]}>{_body(dict(fields))}"
+class _JournalLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Begin with the priority."""
+        return f"<{_PRIORITY[record.levelno]}>{_body(self, record, {'room': room_of(record.name)})}"
 
 
-def _body(fields: Fields) -> str:
-    message, trace = fields.pop("event"), fields.pop("exception", None)
-    words = [f"event={spell(message)}", *(f"{key}={spell(value)}" for key, value in fields.items())]
-    if trace is not None:
-        words.append(f"traceback={spell(trace)}")
-    return " ".join(words)
+def _body(formatter: logging.Formatter, record: logging.LogRecord, first: Mapping[str, object]) -> str:
+    fields = {"event": record.getMessage(), **first, **fields_of(record)}
+    if record.exc_info:
+        fields["traceback"] = formatter.formatException(record.exc_info)
+    return " ".join(f"{key}={spell(value)}" for key, value in fields.items())
 
 
-class _Voice:
-    """Where this process's events go, for loggers that were made before it was decided, too."""
-
-    least: int = _PRIORITY["info"]
-    tell: Tell = _Lines(None, _plain_line)
+def fields_of(record: logging.LogRecord) -> Mapping[str, object]:
+    """What a `Logger` was told besides the event."""
+    fields: Mapping[str, object] = vars(record).get("fields", {})
+    return fields

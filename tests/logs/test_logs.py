@@ -76,7 +76,7 @@ def test_a_traceback_may_be_that_of_an_exception_of_before():
     except OSError as error:
         kept = error
 
-    (line,) = lines(lambda log: log.exception("Cannot do it", raised=kept, task="t-1"), journal=True)
+    (line,) = lines(lambda log: log.exception("Cannot do it", exc_info=kept, task="t-1"), journal=True)
 
     assert line.startswith('<3>event="Cannot do it" room=http task=t-1 traceback="Traceback')
     assert "OSError: no 15" in line
