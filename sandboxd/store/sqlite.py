@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+import attrs
 import trio
 
 from sandboxd import logs
@@ -63,6 +64,10 @@ class SqliteStore:
         """As `Store.append`. A caller that is cancelled abandons only the waiting: the write goes on."""
         change = changes.prepare(entries, view, after=after)
         await self._write(lambda connection: changes.append(connection, change, self._files), change.size_bytes)
+
+    def prepared(self, entry: Entry, view: TaskView, *, after: int) -> Entry:
+        """As `Store.prepared`."""
+        return attrs.evolve(entry, prepared=changes.Prepared(view, changes.prepare([entry], view, after=after)))
 
     async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """As `Store.view`."""
