@@ -316,6 +316,26 @@ def core_dump(t: Targets) -> str | None:
 
 
 @attack
+def core_dump_for_a_helper(t: Targets) -> str | None:
+    """A host whose core_pattern is a program runs it as root for whoever crashes, with a limit of 0 too; with 1 it does not."""
+    found = resource.getrlimit(resource.RLIMIT_CORE)
+    return None if found == (t.core_bytes, t.core_bytes) else f"{found}"
+
+
+@attack
+def processor_of_its_own(t: Targets) -> str | None:
+    """PR_SCHED_CORE: nobody else runs beside it on the other thread of a core."""
+    return cookie()
+
+
+def cookie() -> str:
+    ctypes.set_errno(0)
+    if ctypes.CDLL(None, use_errno=True).prctl(62, 1, 0, 1, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SCHED_CORE")
+    return "has it"
+
+
+@attack
 def priority_by_its_limits(t: Targets) -> str | None:
     """A host may let its users be real-time (limits.conf, for sound); a task is none of them."""
     found = [resource.getrlimit(kind)[1] for kind in (RLIMIT_NICE, RLIMIT_RTPRIO)]
