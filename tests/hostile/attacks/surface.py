@@ -303,6 +303,14 @@ def capabilities(t: Targets) -> str | None:
 
 
 @attack
+def capabilities_of_the_daemon(t: Targets) -> str | None:
+    """What a unit gives the daemon is handed down to all that it starts (AmbientCapabilities=)."""
+    libc = ctypes.CDLL(None)
+    kept = [number for number in range(64) if libc.prctl(47, 1, number, 0, 0) == 1]  # PR_CAP_AMBIENT_IS_SET
+    return f"{kept}" if kept else None
+
+
+@attack
 def capabilities_in_a_program(t: Targets) -> str | None:
     """What exec gives back, where it is root in its namespace or the bounding set allows."""
     if os.geteuid() == 0 and t.uid != 0:
