@@ -30,6 +30,7 @@ def main() -> None:
     if wait_for := request.get("stay"):
         told = {
             "filled": resources.fill_and_keep(request.get("fill", 0)),
+            "named": resources.name_many(request.get("names", 0)),
             "children": resources.fork_as_many_as(request.get("forks", 0)),
         }
         hoarded = resources.hoard_descriptors() if request.get("hoard") else 0
