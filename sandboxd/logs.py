@@ -8,41 +8,50 @@ full, its reader is gone) is lost: whoever wanted to say something goes on with 
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import sys
 import unicodedata
 from collections.abc import Mapping, MutableMapping
-from typing import Any, Final, TextIO, cast
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO
 
-import structlog
-from structlog.typing import FilteringBoundLogger, WrappedLogger
+Level = Literal["debug", "info", "warning", "error"]
 
 MAX_VALUE_CHARS: Final = 8192  # a traceback fits; a task's output does not belong here
-_PRIORITY: Final = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+_PRIORITY: Final = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+OURS: Final = logging.getLogger("sandboxd")
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,@+%~*#")
 
 
-def configure(*, level: str = "info", stream: TextIO | None = None, journal: bool | None = None) -> None:
+class Logger(logging.LoggerAdapter[logging.Logger]):
+    """What the modules of a room say: an event, and whatever else there is to say of it as keywords."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Take every keyword but the standard `exc_info` for a field of the event."""
+        exc_info = kwargs.pop("exc_info", None)
+        return msg, {"exc_info": exc_info, "extra": {"fields": dict(kwargs)}}
+
+
+def configure(*, level: Level = "info", stream: TextIO | None = None, journal: bool | None = None) -> None:
     """Set up logging for this process; `journal` None: look whether stderr is connected to the journal."""
     target = stream if stream is not None else sys.stderr
     to_journal = is_journal(target, os.environ) if journal is None else journal
-    processors: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level]
-    if not to_journal:
-        processors.append(structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"))
-    processors += [structlog.processors.format_exc_info, _JournalLine() if to_journal else _PlainLine()]
-    structlog.configure(
-        processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Unfailing(target))),
-        cache_logger_on_first_use=False,  # tests and `configure` after import must reach loggers that exist already
-    )
+    handler = _Unfailing(target)
+    handler.setFormatter(_JournalLine() if to_journal else _PlainLine())
+    OURS.handlers[:] = [handler]
+    OURS.setLevel(level.upper())
+    OURS.propagate = False
 
 
-def logger(module: str) -> FilteringBoundLogger:
+def logger(module: str) -> Logger:
     """The logger of a module (`__name__`); every line names its room."""
-    return cast(FilteringBoundLogger, structlog.get_logger(room=module.removeprefix("sandboxd.").partition(".")[0]))
+    return Logger(OURS.getChild(room_of(module)), None)
+
+
+def room_of(name: str) -> str:
+    """The room that a module, or a logger, belongs to."""
+    return name.removeprefix("sandboxd.").partition(".")[0]
 
 
 def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -74,38 +83,34 @@ def _escape(char: str) -> str:
     return char
 
 
-class _Unfailing:
-    """A stream that never raises."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
-            self._stream.write(text)
-
-    def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.flush()
+class _Unfailing(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
+        """Lose a line that could not be written; what else went wrong is a bug, and is shown."""
+        if not isinstance(sys.exception(), (OSError, ValueError)):  # ValueError: the stream is closed
+            super().handleError(record)
 
 
-class _PlainLine:
-    def __call__(self, _: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-        fields = dict(event)
-        first = {"time": fields.pop("time", None), "level": fields.pop("level", None), "room": fields.pop("room", None)}
-        words = [f"{key}={spell(value)}" for key, value in first.items() if value is not None]
-        return " ".join([*words, _body(fields)])
+class _PlainLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Begin with when, how bad and where."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return f"time={time} level={record.levelname.lower()} room={room_of(record.name)} {_body(self, record, {})}"
 
 
-class _JournalLine:
-    def __call__(self, _: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
-        fields = dict(event)
-        return f"<{_PRIORITY[fields.pop('level')]}>{_body(fields)}"
+class _JournalLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Begin with the priority."""
+        return f"<{_PRIORITY[record.levelno]}>{_body(self, record, {'room': room_of(record.name)})}"
 
 
-def _body(fields: dict[str, Any]) -> str:
-    message, trace = fields.pop("event", ""), fields.pop("exception", None)
-    words = [f"event={spell(message)}", *(f"{key}={spell(value)}" for key, value in fields.items())]
-    if trace is not None:
-        words.append(f"traceback={spell(trace)}")
-    return " ".join(words)
+def _body(formatter: logging.Formatter, record: logging.LogRecord, first: Mapping[str, object]) -> str:
+    fields = {"event": record.getMessage(), **first, **fields_of(record)}
+    if record.exc_info:
+        fields["traceback"] = formatter.formatException(record.exc_info)
+    return " ".join(f"{key}={spell(value)}" for key, value in fields.items())
+
+
+def fields_of(record: logging.LogRecord) -> Mapping[str, object]:
+    """What a `Logger` was told besides the event."""
+    fields: Mapping[str, object] = vars(record).get("fields", {})
+    return fields

@@ -187,7 +187,7 @@ class Desk:
             with lane.scope:
                 await self._work_off(lane)
         except Exception as error:  # one config's trouble is nobody else's
-            _log.error("Cannot go on sending notifications", task=lane.entry.task_id, exc_info=error)
+            _log.exception("Cannot go on sending notifications", exc_info=error, task=lane.entry.task_id)
             self._forget(lane)
         finally:
             lane.is_running = False

@@ -47,7 +47,7 @@ def refusal_of(error: Exception, house: House) -> tuple[Refusal, int | None]:
     if isinstance(error, house.unavailable):
         _log.error(f"Cannot use the {house.record}", error=str(error))
         return errors.NotReady(f"cannot serve the request: the {house.record} is not available"), None
-    _log.error("Cannot finish a request", exc_info=error)
+    _log.exception("Cannot finish a request", exc_info=error)
     return errors.Internal(f"cannot finish the request: a fault of this {house.name}, its log has more"), None
 
 

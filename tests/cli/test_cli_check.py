@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
+from sandboxd import logs
 from sandboxd.cli.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ PACK = REPOSITORY / "detectors/shell.toml"
 @pytest.fixture(autouse=True)
 def _logs_as_before() -> Iterator[None]:
     yield
-    structlog.reset_defaults()  # checking a request sets up logging, onto the stderr that this test captured
+    logs.configure()  # checking a request has only warnings logged
 
 
 def write(path: Path, text: str) -> Path:

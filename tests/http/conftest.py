@@ -1,4 +1,4 @@
-"""What do the doors log while they are tested? The daemon's own lines: structlog's default shows every local variable."""
+"""What do the doors log while they are tested? What the daemon logs."""
 
 from __future__ import annotations
 

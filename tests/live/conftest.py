@@ -26,5 +26,5 @@ async def blind_stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 @pytest.fixture(autouse=True)
 def _lines() -> None:
-    """The daemon's own lines: structlog's default shows every local variable, which takes seconds on a busy machine."""
+    """The daemon's own lines."""
     logs.configure(journal=False)

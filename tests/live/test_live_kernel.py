@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import structlog.testing
-
 from sandboxd import metrics
 from sandboxd.a2a.model import TaskState
 from sandboxd.tasks.events import Answered, Asked, Closed, Noticed
 from tests.live.stage import Stage, answer, open_stage
+from tests.support.captured import captured
 
 CANARY = "canary-5f1c77"
 ASKS_A_SECRET = """
@@ -107,7 +106,7 @@ async def test_a_policy_may_fail_a_task_that_asks_for_a_secret(tmp_path):
 
 
 async def test_a_secret_that_is_relayed_is_kept_nowhere(tmp_path):
-    with structlog.testing.capture_logs() as logged:
+    with captured() as logged:
         async with open_stage(tmp_path, more='[prompts]\nsecrets = "relay"') as stage:
             task_id, run = await stage.start(ASKS_A_SECRET)
             asked, _ = await stage.asked(task_id)

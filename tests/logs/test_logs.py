@@ -8,6 +8,7 @@ import os
 import pytest
 
 from sandboxd import logs
+from tests.support.captured import captured
 
 
 def lines(act, **options):
@@ -67,6 +68,31 @@ def test_a_traceback_is_one_value_without_local_variables():
     assert 'traceback="Traceback' in line
     assert "OSError: no 14" in line
     assert "hunter2hunter2" not in line
+
+
+def test_a_traceback_may_be_that_of_an_exception_of_before():
+    try:
+        raise OSError("no 15")
+    except OSError as error:
+        kept = error
+
+    (line,) = lines(lambda log: log.exception("Cannot do it", exc_info=kept, task="t-1"), journal=True)
+
+    assert line.startswith('<3>event="Cannot do it" room=http task=t-1 traceback="Traceback')
+    assert "OSError: no 15" in line
+
+
+def test_a_logger_that_was_there_before_tells_where_it_was_configured_to():
+    log = logs.logger("sandboxd.live.run")
+    stream = io.StringIO()
+    logs.configure(stream=stream, journal=True)
+    log.info("a")
+    with captured() as told:
+        log.info("b")
+    log.info("c")
+
+    assert stream.getvalue() == "<6>event=a room=live\n<6>event=c room=live\n"
+    assert told == [{"level": "info", "room": "live", "event": "b"}]
 
 
 def test_a_level_hides_what_is_below_it():

@@ -10,13 +10,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import structlog
 import trio
 
 from sandboxd.store.base import StoreUnavailable, TaskQuery
 from sandboxd.store.schema import SCHEMA
 from sandboxd.store.sqlite import open_store
 from tests.store.story import NOON, Story
+from tests.support.captured import captured
 
 FLIPS = 60
 
@@ -152,9 +152,9 @@ async def test_a_store_that_nobody_closed_is_checked_and_that_is_said(path, tmp_
         await Story(store, "task-2").begin()
         for name in ("store.sqlite", "store.sqlite-wal"):
             copy.with_name(name).write_bytes(path.with_name(name).read_bytes())
-    with structlog.testing.capture_logs() as closed_well:
+    with captured() as closed_well:
         await read_all(path)
-    with structlog.testing.capture_logs() as not_closed:
+    with captured() as not_closed:
         await read_all(copy)
 
     assert closed_well == []

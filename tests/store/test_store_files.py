@@ -10,7 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import structlog
 
 from sandboxd.store.backup import back_up
 from sandboxd.store.base import StoreUnavailable
@@ -18,6 +17,7 @@ from sandboxd.store.files import FROM_BYTES, Files
 from sandboxd.store.schema import SCHEMA
 from sandboxd.store.sqlite import SqliteStore, open_store
 from tests.store.story import NOON, Story
+from tests.support.captured import captured
 
 LATER = NOON + timedelta(days=1)
 BEFORE_FILES = 10
@@ -127,7 +127,7 @@ async def test_damage_is_told_and_hits_that_task_alone(
         await hit.write(text(100_000))
         whole, out, _ = await tell_much(store, "whole")
     damage(Files(path).folder / "1")
-    with structlog.testing.capture_logs() as lines:
+    with captured() as lines:
         async with open_store(path) as store:
             with pytest.raises(StoreUnavailable, match=f"cannot read the store: .*{why}"):
                 await store.read("hit", "terminal", 0, 10**9)
