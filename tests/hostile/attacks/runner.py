@@ -15,10 +15,34 @@ import sys
 import time
 from types import SimpleNamespace
 
-from tests.hostile.attacks import files, memory, modes, processes, resources, signals, sockets, surface, terminal, writes
+from tests.hostile.attacks import (
+    files,
+    limits,
+    memory,
+    modes,
+    processes,
+    resources,
+    signals,
+    sockets,
+    surface,
+    terminal,
+    writes,
+)
 from tests.hostile.attacks.craft import ATTACKS, BOMBS, Attack, Targets
 
-ROOMS = (files, memory, modes, processes, resources, signals, sockets, surface, terminal, writes)  # they register on import
+ROOMS = (
+    files,
+    limits,
+    memory,
+    modes,
+    processes,
+    resources,
+    signals,
+    sockets,
+    surface,
+    terminal,
+    writes,
+)  # they register on import
 BOUND_S = 20.0
 
 
