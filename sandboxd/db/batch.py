@@ -1,15 +1,17 @@
 """What becomes of each member of a group commit?
 
-All members share one BEGIN … COMMIT and so one flush of the disk. A member that raises is undone alone: then the transaction is
-begun anew, with a savepoint for each. Hardly a group has such a member, and two savepoint statements for each cost as much as
-an insert. So a work can be run twice, and may change nothing but the file (and what stands beside it, to the same again). Once
-the transaction itself is lost (disk full, I/O error) nothing of it was kept, and every member hears so.
+All members share one BEGIN … COMMIT and so one flush of the disk; those that follow each other and are `Alike` share one call
+too. A member that raises is undone alone: then the transaction is begun anew, with a savepoint and a call for each. Hardly a
+group has such a member, and two savepoint statements for each cost as much as an insert. So a work can be run twice, and may
+change nothing but the file (and what stands beside it, to the same again). Once the transaction itself is lost (disk full, I/O
+error) nothing of it was kept, and every member hears so.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, Protocol
 
 import attrs
@@ -17,6 +19,18 @@ import attrs
 from sandboxd.db.connection import DatabaseUnavailable, is_outage, why
 
 Work = Callable[[sqlite3.Connection], Any]
+
+
+@attrs.frozen(eq=False)
+class Alike:
+    """A work that is done in one call with those beside it that have the same `together`; one value each, in their order."""
+
+    together: Callable[[sqlite3.Connection, Sequence[Any]], Sequence[Any]]
+    what: Any
+
+    def __call__(self, connection: sqlite3.Connection) -> Any:
+        """Do it alone."""
+        return self.together(connection, [self.what])[0]
 
 
 @attrs.frozen
@@ -76,8 +90,8 @@ def commit_together(connection: sqlite3.Connection, works: Sequence[Work], besid
 def _run_all(connection: sqlite3.Connection, works: Sequence[Work]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     try:
-        for work in works:
-            outcomes.append(Done(work(connection)))
+        for values in _run_alike(connection, works):
+            outcomes.extend(map(Done, values))
             if not connection.in_transaction:  # what follows would be committed each by itself
                 raise sqlite3.OperationalError("the transaction was lost")
     except Exception:
@@ -88,6 +102,15 @@ def _run_all(connection: sqlite3.Connection, works: Sequence[Work]) -> list[Outc
     connection.execute("ROLLBACK")
     connection.execute("BEGIN IMMEDIATE")
     return [_run(connection, work) for work in works]
+
+
+def _run_alike(connection: sqlite3.Connection, works: Sequence[Work]) -> Iterator[Sequence[Any]]:
+    for together, members in groupby(works, key=lambda work: work.together if isinstance(work, Alike) else None):
+        if together is None:
+            for work in members:
+                yield (work(connection),)
+        else:
+            yield together(connection, [work.what for work in members if isinstance(work, Alike)])
 
 
 def _run(connection: sqlite3.Connection, work: Work) -> Outcome:

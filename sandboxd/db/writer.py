@@ -37,7 +37,7 @@ HANDOVER_S: Final = 0.0005
 class _Item:
     work: Work
     size_bytes: int
-    settled: trio.Event = attrs.field(factory=trio.Event)
+    waiting: trio.lowlevel.Task | None  # None: it was cancelled, or it has been told
     outcome: Outcome | None = None
 
 
@@ -73,11 +73,16 @@ class Writer:
         `size_bytes`: roughly what the work holds in memory while it waits. Raises `DatabaseUnavailable`.
         """
         await self._wait_for_room(size_bytes)
-        item = _Item(work, size_bytes)
+        item = _Item(work, size_bytes, trio.lowlevel.current_task())
         self._items += 1
         self._bytes += size_bytes
         self._queue.put(item)
-        await item.settled.wait()
+
+        def abandon(_: Callable[[], None]) -> trio.lowlevel.Abort:
+            item.waiting = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abandon)
         match item.outcome:
             case Done(value=value):
                 kept: T = value
@@ -158,5 +163,7 @@ class Writer:
             self._items -= 1
             self._bytes -= item.size_bytes
             item.outcome = outcome
-            item.settled.set()
+            if item.waiting is not None:
+                trio.lowlevel.reschedule(item.waiting)
+                item.waiting = None
         self._wake_head()

@@ -28,17 +28,20 @@ _ROWS: Final = (
 _text = encode_basestring  # escapes exactly what RFC 8785 §3.2.2.2 does
 
 
-def note(connection: sqlite3.Connection, entry: AuditEntry) -> None:
-    """Put one on record, behind the last one."""
-    at_us = to_us(entry.at) // 1000 * 1000  # milliseconds, as it is shown: the hash is of what can be shown
-    texts = (entry.principal, entry.door, entry.action, entry.instance, entry.outcome)
-    ids = (entry.task_id, entry.prompt_id, entry.message_id, entry.config_id, entry.target)
-    values = (at_us, *map(key, texts), *(None if text is None else key(text) for text in ids), _links(entry.links))
-    kept = follow(_end(connection), _body(values))
-    connection.execute(
+def note_all(connection: sqlite3.Connection, entries: Sequence[AuditEntry]) -> None:
+    """Put them on record in their order, behind the last one."""
+    if not entries:
+        return
+    spot, rows = _end(connection), []
+    for entry in entries:
+        values = _values(entry)
+        kept = follow(spot, _body(values))
+        rows.append((kept.number, kept.previous, kept.hash, *values))
+        spot = kept.spot
+    connection.executemany(
         "INSERT INTO audit (number, previous, hash, at_us, principal, door, action, instance, outcome, task, prompt, message,"
         " config, target, links) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (kept.number, kept.previous, kept.hash, *values),
+        rows,
     )
 
 
@@ -70,6 +73,13 @@ def forget(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
         return 0
     connection.execute("UPDATE audit_begins SET number = ?, hash = ?", went)
     return connection.execute("DELETE FROM audit WHERE number <= ?", (went[0],)).rowcount
+
+
+def _values(entry: AuditEntry) -> tuple[Any, ...]:
+    at_us = to_us(entry.at) // 1000 * 1000  # milliseconds, as it is shown: the hash is of what can be shown
+    texts = (entry.principal, entry.door, entry.action, entry.instance, entry.outcome)
+    ids = (entry.task_id, entry.prompt_id, entry.message_id, entry.config_id, entry.target)
+    return (at_us, *map(key, texts), *(None if text is None else key(text) for text in ids), _links(entry.links))
 
 
 def _end(connection: sqlite3.Connection) -> Spot:

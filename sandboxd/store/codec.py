@@ -13,6 +13,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final, get_args, get_origin
 
 import attrs
@@ -36,6 +37,7 @@ _KINDS: Final[Mapping[str, type[Event]]] = {
     "rejected": Rejected,
 }
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_text = encode_basestring_ascii  # what the encoder spells a text with
 _NAMES: Final = {cls: name for name, cls in _KINDS.items()}
 
 
@@ -98,14 +100,14 @@ def decode_artifacts(text: str) -> tuple[ArtifactView, ...]:
 
 def _wrote(event: Wrote) -> str:
     return (
-        f'{{"v":{VERSION},"at":"{_moment_text(event.at)}","artifact_id":{_dump(event.artifact_id)},"offset":{event.offset},'
+        f'{{"v":{VERSION},"at":"{_moment_text(event.at)}","artifact_id":{_text(event.artifact_id)},"offset":{event.offset},'
         f'"size":{event.size},"first":{_truth(event.first)},"last":{_truth(event.last)},"cut":{event.cut}}}'
     )
 
 
 def _artifact(artifact: ArtifactView) -> str:
     return (
-        f'{{"artifact_id":{_dump(artifact.artifact_id)},"size":{artifact.size},"is_complete":{_truth(artifact.is_complete)},'
+        f'{{"artifact_id":{_text(artifact.artifact_id)},"size":{artifact.size},"is_complete":{_truth(artifact.is_complete)},'
         f'"cut":{artifact.cut},"head":{artifact.head}}}'
     )
 

@@ -5,21 +5,28 @@ artifact; the store's row has its length and its checksum. In the store itself i
 from there to the file (measured: 50 MB at half the speed). What is smaller stays in the row: it would cost a flush more.
 
 The bytes are flushed before the commit that puts their row on record, so what a row names is there, or somebody took it away.
+The kernel begins to write them back as soon as it has them (measured: 1 MiB and then a millisecond of other work; the flush
+takes 0.8 ms of 1.7 so).
 What no row names, after a death or a full disk, is never read, and is overwritten by what comes there. Whatever is not as it
 was written is told, never passed on.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from sandboxd.db.connection import DatabaseUnavailable
 
 FROM_BYTES: Final = 16 * 1024
+_IOV_MAX: Final = 1024  # writev(2)
+_SYNC_FILE_RANGE: Final = ctypes.CDLL(None).sync_file_range
+_SYNC_FILE_RANGE.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+_WRITE: Final = 2  # SYNC_FILE_RANGE_WRITE: begin, and wait for nothing
 
 
 class OutputDamaged(DatabaseUnavailable):
@@ -34,18 +41,17 @@ class Files:
         self._open: dict[int, int] = {}  # what was written to since the last commit: number → descriptor
         self._unsynced: set[Path] = set()  # folders with a name that is not on disk yet
 
-    def write(self, number: int, offset: int, data: bytes) -> int:
-        """Put the bytes there; their checksum. They are on disk after `flush`. Raises `DatabaseUnavailable`."""
+    def write(self, number: int, pieces: Sequence[tuple[int, bytes]]) -> list[int]:
+        """Put each piece at its offset; their checksums. They are on disk after `flush`. Raises `DatabaseUnavailable`."""
         try:
             file = self._open.get(number)
             if file is None:
                 file = self._open[number] = self._open_file(number)
-            done = 0
-            while done < len(data):
-                done += os.pwrite(file, data[done:] if done else data, offset + done)
+            for offset, run in _runs(pieces):
+                _begin_writing_back(file, offset, _write_all(file, run, offset))
         except OSError as error:
             raise DatabaseUnavailable(f"{error.strerror}: `{self.name(number)}`") from error
-        return zlib.crc32(data)
+        return [zlib.crc32(data) for _, data in pieces]
 
     def flush(self) -> None:
         """Return once everything that was written is on disk; `DatabaseUnavailable`."""
@@ -116,6 +122,37 @@ class Files:
         file = os.open(path, how | os.O_CREAT, 0o600)
         self._unsynced.add(self.folder)
         return file
+
+
+def _runs(pieces: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:
+    """Those that follow each other without a gap, as many as one call of the kernel takes, with where they begin."""
+    start, end, run = 0, -1, list[bytes]()
+    for offset, data in pieces:
+        if run and (offset != end or len(run) == _IOV_MAX):
+            yield start, run
+            run = []
+        if not run:
+            start = offset
+        run.append(data)
+        end = offset + len(data)
+    if run:
+        yield start, run
+
+
+def _write_all(file: int, run: Sequence[bytes], offset: int) -> int:
+    done, size = os.pwritev(file, run, offset), sum(map(len, run))
+    while done < size:  # a disk that is nearly full takes a part, and says why with the next call
+        done += os.pwrite(file, b"".join(run)[done:], offset + done)
+    return size
+
+
+def _begin_writing_back(file: int, offset: int, size: int) -> None:
+    """Have the kernel begin what `flush` waits for, while there are checksums to make and rows to write.
+
+    Only `flush` says whether the bytes are on disk: what this returns is nothing to go by, and what does not begin now begins
+    then.
+    """
+    _SYNC_FILE_RANGE(file, offset, size, _WRITE)
 
 
 def _sync(folder: Path) -> None:

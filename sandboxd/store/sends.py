@@ -1,6 +1,6 @@
 """What is on record of the messages that were sent under idempotency/v1?
 
-`note` runs inside the transactions of `changes`: a message and what it did become visible together, so a crash cannot come
+`note_all` runs inside the transactions of `changes`: a message and what it did become visible together, so a crash cannot come
 between a task and the knowledge of which message made it.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -49,12 +50,9 @@ def reserve(
     return None
 
 
-def note(connection: sqlite3.Connection, send: SendKey, task_id: str, seq: int) -> None:
-    """The message led to that event, if anybody asked to remember it."""
-    connection.execute(
-        _NOTE,
-        (task_id, seq, *_key(send)),
-    )
+def note_all(connection: sqlite3.Connection, sent: Sequence[tuple[SendKey, str, int]]) -> None:
+    """Each message led to that event of that task, if anybody asked to remember it."""
+    connection.executemany(_NOTE, [(task_id, seq, *_key(send)) for send, task_id, seq in sent])
 
 
 def settle(connection: sqlite3.Connection, send: SendKey, told: Told) -> None:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ import trio
 from sandboxd import logs
 from sandboxd.a2a.model import Message
 from sandboxd.chain import Kept
+from sandboxd.db.batch import Alike
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import CHECK_LIMIT_S, Database, Found, open_database
 from sandboxd.store import audit, changes, pushes, queries, retention, sends
@@ -54,16 +56,18 @@ class SqliteStore:
     def __init__(self, database: Database, files: Files) -> None:
         self._database = database
         self._files = files
+        # The same function each time: by that the writer sees which works it can do in one call.
+        self._keep = partial(changes.keep, files=files)
 
     async def create(self, principal: str, entries: Sequence[Entry], view: TaskView) -> None:
         """As `Store.create`."""
         change = changes.prepare(entries, view, after=0, principal=principal)
-        await self._write(lambda connection: changes.create(connection, change, self._files), change.size_bytes)
+        await self._write(Alike(self._keep, change), change.size_bytes)
 
     async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
         """As `Store.append`. A caller that is cancelled abandons only the waiting: the write goes on."""
         change = changes.prepare(entries, view, after=after)
-        await self._write(lambda connection: changes.append(connection, change, self._files), change.size_bytes)
+        await self._write(Alike(self._keep, change), change.size_bytes)
 
     def prepared(self, entry: Entry, view: TaskView, *, after: int) -> Entry:
         """As `Store.prepared`."""
@@ -154,7 +158,7 @@ class SqliteStore:
 
     async def note(self, entry: AuditEntry) -> None:
         """As `Store.note`."""
-        await self._write(lambda connection: audit.note(connection, entry))
+        await self._write(lambda connection: audit.note_all(connection, [entry]))
 
     async def audit_after(self, number: int, limit: int) -> AuditPage:
         """As `Store.audit_after`."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_US: Final = timedelta(microseconds=1)
 
 
 def key(text: str) -> str:
@@ -15,7 +16,7 @@ def key(text: str) -> str:
 
 def to_us(moment: datetime) -> int:
     """Microseconds since 1970, exactly."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (moment - _EPOCH) // _US
 
 
 def from_us(moment_us: int) -> datetime:

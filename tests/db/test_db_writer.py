@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
-from sandboxd.db.batch import Done, Undone, commit_together
-from sandboxd.db.connection import DatabaseUnavailable, connect
+from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import Database, open_database
-from sandboxd.db.schema import Schema
 from sandboxd.db.writer import Writer
-
-SCHEMA = Schema(4711, ("CREATE TABLE facts (number INTEGER PRIMARY KEY, data BLOB) STRICT;",))
-
-
-def insert(number: int, data: bytes = b"") -> Callable[[sqlite3.Connection], int]:
-    def work(connection: sqlite3.Connection) -> int:
-        connection.execute("INSERT INTO facts VALUES (?, ?)", (number, data))
-        return number
-
-    return work
-
-
-def numbers(connection: sqlite3.Connection) -> list[int]:
-    return [number for (number,) in connection.execute("SELECT number FROM facts ORDER BY number")]
+from tests.db.facts import SCHEMA, insert, numbers
 
 
 @pytest.fixture
@@ -37,17 +22,6 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     opened = await open_database(tmp_path / "state" / "facts.sqlite", SCHEMA)
     yield opened
     await opened.close()
-
-
-@pytest.fixture
-def connection(tmp_path: Path):
-    path = tmp_path / "facts.sqlite"
-    path.touch()
-    opened = connect(path)
-    opened.execute("PRAGMA journal_mode = WAL")
-    opened.executescript(SCHEMA.migrations[0])
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -120,46 +94,6 @@ async def test_work_that_raises_is_undone_alone(database):
         await database.write(half)
 
     assert await database.read(numbers) == [1]
-
-
-def test_each_member_of_a_group_has_its_own_outcome(connection):
-    outcomes = commit_together(connection, [insert(1), insert(1), insert(2), lambda c: c.execute("no sql"), insert(3)])
-
-    assert outcomes[0] == Done(1)
-    assert isinstance(outcomes[1], Undone)
-    assert isinstance(outcomes[1].error, sqlite3.IntegrityError)
-    assert isinstance(outcomes[3], Undone)
-    assert isinstance(outcomes[3].error, DatabaseUnavailable)
-    assert [outcomes[2], outcomes[4]] == [Done(2), Done(3)]
-    assert numbers(connection) == [1, 2, 3]
-
-
-def test_a_group_in_which_nobody_raises_needs_no_savepoints(connection):
-    statements: list[str] = []
-    connection.set_trace_callback(statements.append)
-    assert commit_together(connection, [insert(1), insert(2)]) == [Done(1), Done(2)]
-
-    assert [statement.split()[0] for statement in statements] == ["BEGIN", "INSERT", "INSERT", "COMMIT"]
-
-
-def test_a_transaction_that_is_lost_is_lost_for_all_its_members(connection):
-    outcomes = commit_together(connection, [insert(1), lambda c: c.execute("ROLLBACK"), insert(2)])
-
-    assert all(isinstance(outcome, Undone) and isinstance(outcome.error, DatabaseUnavailable) for outcome in outcomes)
-    assert numbers(connection) == []
-    assert commit_together(connection, [insert(3)]) == [Done(3)]
-
-
-def test_a_file_that_somebody_else_locks_is_said_and_works_again_afterwards(connection, tmp_path):
-    connection.execute("PRAGMA busy_timeout = 0")
-    other = connect(tmp_path / "facts.sqlite")
-    other.execute("BEGIN IMMEDIATE")
-    (outcome,) = commit_together(connection, [insert(1)])
-    other.close()
-
-    assert isinstance(outcome, Undone)
-    assert "database is locked" in str(outcome.error)
-    assert commit_together(connection, [insert(2)]) == [Done(2)]
 
 
 async def test_those_who_wait_together_share_one_commit(database):
@@ -344,36 +278,3 @@ async def test_reads_that_were_asked_for_end_before_the_file_is_closed(database)
     assert results == [[1]] * 6
     with pytest.raises(DatabaseUnavailable, match="it is closed"):
         await database.read(numbers)
-
-
-class Beside:
-    """Notes whether what it was told to flush was on record by then; or cannot flush."""
-
-    def __init__(self, connection: sqlite3.Connection, *, fails: bool = False) -> None:
-        self._connection, self._fails = connection, fails
-        self.told: list[str] = []
-
-    def flush(self) -> None:
-        self.told.append("flush" if self._connection.in_transaction else "flush too late")
-        if self._fails:
-            raise DatabaseUnavailable("I/O error")
-
-    def forget(self) -> None:
-        self.told.append("forget")
-
-
-def test_what_stands_beside_the_file_is_flushed_before_the_commit(connection):
-    beside = Beside(connection)
-    assert commit_together(connection, [insert(1), insert(2)], beside) == [Done(1), Done(2)]
-
-    assert beside.told == ["flush"]
-    assert numbers(connection) == [1, 2]
-
-
-def test_nothing_is_committed_where_what_stands_beside_cannot_be_flushed(connection):
-    beside = Beside(connection, fails=True)
-    outcomes = commit_together(connection, [insert(1), insert(2)], beside)
-
-    assert [str(outcome.error) for outcome in outcomes if isinstance(outcome, Undone)] == ["I/O error", "I/O error"]
-    assert beside.told == ["flush", "forget"]
-    assert numbers(connection) == []

@@ -24,8 +24,8 @@ from typing import Final
 from sandboxd.runner import linux
 from sandboxd.runner.isolation import bpf
 
-# x86_64: pwrite64, fsync, fdatasync, ftruncate, fallocate. SQLite and the files of output are written by these alone.
-_CALLS: Final = (18, 74, 75, 77, 285)
+# x86_64: pwrite64, fsync, fdatasync, ftruncate, fallocate, pwritev. SQLite and the files of output are written by these alone.
+_CALLS: Final = (18, 74, 75, 77, 285, 296)
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 1 << 3
 _ASK: Final = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
 _GO_ON: Final = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE (Linux 5.5)

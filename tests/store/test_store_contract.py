@@ -116,6 +116,30 @@ async def test_one_conflict_among_many_appends_fails_alone(store):
     assert results == {number: "conflict" if number % 5 == 0 else "kept" for number in range(20)}
 
 
+async def test_tasks_that_live_at_once_are_kept_as_if_each_had_come_alone(store):
+    outputs: dict[str, tuple[bytes, bytes]] = {}
+    stories = [Story(store, f"task-{number}") for number in range(20)]
+
+    async def live(number: int, story: Story) -> None:
+        await story.begin()
+        outputs[story.view.task_id] = small, large = bytes([number]) * 10, bytes([100 + number]) * (20_000 + 5_000 * number)
+        await story.tell([story.wrote(small, "stdout"), story.wrote(large, "stderr")])
+        await story.answer(await story.ask(), f"answer-{number}")
+        await story.write(large, "stdout")
+        await story.finish()
+
+    async with trio.open_nursery() as nursery:
+        for number, story in enumerate(stories):
+            nursery.start_soon(live, number, story)
+
+    for story in stories:
+        task_id, (small, large) = story.view.task_id, outputs[story.view.task_id]
+        assert await store.view(task_id) == story.view
+        assert [stored.event for stored in await store.events(task_id, after=0)][:2] == story.events[:2]
+        assert await store.read(task_id, "stdout", 0, 10**9) == small + large
+        assert await store.read(task_id, "stderr", 0, 10**9) == large
+
+
 async def test_two_writers_of_one_task_never_both_win(store):
     story = await Story(store).begin()
     view = story.view
