@@ -46,7 +46,7 @@ def parse_json(body: bytes) -> Any:
 
 def dump_json(value: Any) -> bytes:
     """The value as compact UTF-8 JSON on one line, whatever a reader of event streams takes for the end of a line."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _ENCODER.encode(value)
     for end, escape in _LINE_ENDS:
         text = text.replace(end, escape)
     return text.encode()
@@ -79,6 +79,7 @@ def _constant(word: str) -> NoReturn:
     raise ValueError(f"`{word}` is no JSON value")
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
 
 

@@ -18,7 +18,7 @@ import attrs
 
 from sandboxd.detect import shape
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
-from sandboxd.detect.judge import SETTLE_S, Finding, Past, judge
+from sandboxd.detect.judge import SETTLE_S, Finding, Past, could_ask, judge
 from sandboxd.detect.rule import Rule
 from sandboxd.detect.terminal import Terminal
 from sandboxd.detect.view import View
@@ -117,12 +117,17 @@ class Detector:
         self._look_by: float | None = None
         self._put_off_s = _LOOK_BY_S
         self._gone = self._looks = self._unread = 0
+        self._judged: tuple[tuple[View, Evidence, Past], Finding | None] | None = (
+            None  # the last one: it may be asked for again
+        )
+        self._made: tuple[Finding, Prompt] | None = None  # likewise
 
     def feed(self, data: bytes, now: float) -> None:
         """Output as it was read."""
         if not data:
             return
         self._terminal.feed(data)
+        self._judged = self._made = None
         self._last_output_s = now
         if self._raised is not None:
             if self._deadline is None or (self._witnessed and self._deadline > now + self._raised.settle_s):
@@ -175,9 +180,25 @@ class Detector:
         """When to `poll` next; None: nothing is pending."""
         return self._deadline
 
+    def puts_off(self, now: float) -> bool:
+        """Whether a `poll` that is due has been put off until silence: the program talks, and left nothing that could ask.
+
+        `poll` does so itself; whoever knows it before need not ask the kernel who reads, which is most of what a look costs.
+        """
+        silent_at = self._last_output_s + self._first_settle_s
+        if self._deadline is None or not self._deadline <= now < silent_at:
+            return False
+        if self._raised is not None or self._again is not None:
+            return False
+        if could_ask(self._terminal.look(), self._past()):
+            return False
+        self._deadline, self._look_by = silent_at, None
+        self._put_off_s = min(2 * self._put_off_s, _LOOK_BY_MAX_S)
+        return True
+
     def poll(self, now: float, evidence: Evidence = NOTHING_KNOWN) -> News | None:
         """The next piece of news, if its time has come; `evidence` is what the kernel says at this moment."""
-        if self._deadline is None or now < self._deadline:
+        if self._deadline is None or now < self._deadline or self.puts_off(now):
             return None
         self._deadline = self._look_by = None
         is_unread = evidence.reading is False and now < self._last_output_s + self._first_settle_s
@@ -213,11 +234,40 @@ class Detector:
             return False
         return not (is_read and shape.is_prompt(view.line[len(old) :]))
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether the deadline is the end of a silence that has begun, and not a look at what was seen before."""
+        is_new = self._raised is None and self._again is None
+        return is_new and self._deadline == self._last_output_s + self._first_settle_s
+
+    def foresee(self, evidence: Evidence) -> Prompt | None:
+        """What `poll` will ask, the very same value, if nothing comes until the deadline and the kernel still says so then.
+
+        Changes nothing; for a silence that is settling. None: nothing is foreseen.
+        """
+        view = self._terminal.look()
+        finding = self._judge(view, evidence)
+        if finding is None or finding.menu or finding.settle_s > self._first_settle_s:
+            return None
+        if self.answered(finding.start, view, is_read=evidence.reading is True):
+            return None
+        return self._prompt_of(finding)
+
     def _judge(self, view: View, evidence: Evidence) -> Finding | None:
+        given = view, evidence, self._past()
+        if self._judged is None or self._judged[0] != given:
+            self._judged = given, judge(self._rules, *given, by_shape=self.by_shape)
+        return self._judged[1]
+
+    def _prompt_of(self, finding: Finding) -> Prompt:
+        if self._made is None or self._made[0] is not finding:
+            self._made = finding, Prompt(finding.text, finding.form, finding.rule, finding.facts)
+        return self._made[1]
+
+    def _past(self) -> Past:
         next_row = None if self._answered is None else self._answered.row + 1
         left_row = max((row + 1 for row, _ in self._left), default=0)
-        past = Past(frozenset(self._answers), next_row, left_row, self._was_secret)
-        return judge(self._rules, view, evidence, past, by_shape=self.by_shape)
+        return Past(frozenset(self._answers), next_row, left_row, self._was_secret)
 
     def _ask(self, view: View, now: float, evidence: Evidence) -> News | None:
         finding = self._judge(view, evidence)
@@ -236,8 +286,9 @@ class Detector:
         if now < self._last_output_s + settle_s and not self._is_steady(finding, view, now, evidence):
             self._deadline = self._last_output_s + settle_s
             return None
-        prompt = Prompt(finding.text, finding.form, finding.rule, finding.facts)
+        prompt = self._prompt_of(finding)
         self._raised = _Raised(prompt, view.row, view.line.rstrip(), settle_s)
+        self._judged = self._made = None  # of one that stands for long nothing need be held twice
         self._gone = self._unread = 0
         self._look_again(now, evidence)
         return prompt

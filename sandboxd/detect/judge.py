@@ -23,6 +23,7 @@ SETTLE_S: Final = 0.2  # of a line that the kernel says is waited on
 WEAK_SETTLE_S: Final = 0.5  # of one that only looks like a question
 _SIGN_MAX: Final = 3  # characters of a sign that says nothing else: `$`, `>>>`
 _PUSHED_ROWS: Final = 4  # how far up other output may have pushed a question that is still read
+_READ: Final = Evidence(canonical=True, echo=True, reading=True, is_exact=True)  # what most can be a question for
 _AGAIN: Final = re.compile(r"(?i)\b(?:again|repeat|retype|re-?enter|confirm|verify|verification)\b|wiederhol|repet|confirm")
 
 
@@ -75,6 +76,14 @@ def judge(rules: Sequence[Rule], view: View, evidence: Evidence, past: Past, *, 
     if evidence.reading and not evidence.is_idle:
         return _by_kernel(view, evidence, past)
     return _by_text(view, evidence, past) if by_shape else None
+
+
+def could_ask(view: View, past: Past) -> bool:
+    """Whether anything that stands here could be a question or a menu, whatever the kernel said of it."""
+    is_plain = not (view.line.strip() or view.written.strip() or view.unknown or view.below or view.is_field)
+    if not is_plain or view.hides_cursor or view.takes_mouse or view.edits:
+        return True
+    return bool(_asked_above(view, _READ, past) or shape.menu_reason(view))
 
 
 def _is_blind(view: View, evidence: Evidence, past: Past) -> bool:

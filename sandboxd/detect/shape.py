@@ -215,7 +215,7 @@ def asks_above(row: str) -> bool:
 
 def asks_still(row: str) -> bool:
     """Whether a line further up is a question for its looks alone, and no heading of what stands below it."""
-    return asks_above(row) or (is_prompt(row) and len(row.rstrip()) <= _FIELD_MAX)
+    return asks_above(row) or (len(row.rstrip()) <= _FIELD_MAX and is_prompt(row))
 
 
 def menu_reason(view: View) -> str:

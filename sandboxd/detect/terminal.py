@@ -55,22 +55,27 @@ class Terminal:
         self._is_inverse = False
         self._inverse_chars = 0  # printed since it is
         self._drawn: tuple[tuple[str, ...], View] | None = None  # what was seen when it drew its cursor last
+        self._seen: View | None = None  # at the last look; nothing has come since
 
     def feed(self, data: bytes) -> None:
         """Output as it was read."""
         self._pending += data
+        self._seen = None
         if len(self._pending) > 2 * RING_BYTES:
             self._drop(len(self._pending) - RING_BYTES)
 
     def look(self) -> View:
-        """Render what is new, and say what stands at the cursor."""
+        """Render what is new, and say what stands at the cursor: the same value again while nothing has come."""
+        if self._seen is not None:
+            return self._seen
         if len(self._pending) > RING_BYTES:
             self._drop(len(self._pending) - RING_BYTES)
         if self._has_dropped:
             self._begin_anew()
         if self._pending:
             self._render()
-        return self._unless_it_blinks(view_of(self._screen))
+        self._seen = self._unless_it_blinks(view_of(self._screen))
+        return self._seen
 
     @property
     def hides_cursor(self) -> bool:

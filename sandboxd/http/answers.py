@@ -16,6 +16,7 @@ from sandboxd import errors, metrics
 from sandboxd.a2a import faults, jsonrpc
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.errors import Refusal
+from sandboxd.http.head import HEAD
 from sandboxd.http.manners import Speech
 from sandboxd.operations.unsent import HELD
 from sandboxd.serving.refusals import House, headers_of, refusal_of
@@ -47,10 +48,10 @@ def answer(
     return made
 
 
-def wants_a2a_json(request: quart.Request) -> bool:
+def wants_a2a_json() -> bool:
     """Whether the answer's media type is `application/a2a+json` (A2A 1.0 §11.1): only for a client that named it."""
-    named = f"{request.headers.get('Accept', '')},{request.headers.get('Content-Type', '')}".lower()
-    return A2A_JSON in named
+    head = HEAD.get()
+    return A2A_JSON in f"{head.get('Accept', '')},{head.get('Content-Type', '')}".lower()
 
 
 def refusal_answer(
@@ -58,7 +59,7 @@ def refusal_answer(
 ) -> quart.Response:
     """A refusal as an answer to the current request; `status` where HTTP has a finer one than the table."""
     usual, media_type, body = refusal_body(refusal, speech, path, call_id=call_id, status=status)
-    if speech.manner == "rest" and wants_a2a_json(quart.request):
+    if speech.manner == "rest" and wants_a2a_json():
         media_type = A2A_JSON
     made = quart.Response(body, usual, content_type=media_type)
     made.headers.update(headers_of(refusal, HOUSE))

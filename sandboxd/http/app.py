@@ -17,16 +17,16 @@ from werkzeug.routing import BaseConverter
 
 from sandboxd.a2a import versions
 from sandboxd.a2a.card import OWN_03
-from sandboxd.a2a.extensions import activated
 from sandboxd.a2a.jsonrpc import CallId, id_of
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import Refusal, VersionNotSupported
 from sandboxd.http import artifacts, audit, card_routes, compat, jsonrpc, ops, push, rest
 from sandboxd.http.answers import JSON, as_refusal, refusal_answer
 from sandboxd.http.auth import NOBODY
-from sandboxd.http.doors import Doors, current_speech, read_json
+from sandboxd.http.doors import Doors, read_json
 from sandboxd.http.edge import Edge
-from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, Speech, said_in
+from sandboxd.http.head import HEAD, Head
+from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, said_in
 from sandboxd.http.once import act_once
 from sandboxd.operations.host import Caller
 from sandboxd.serving.peer import PEER
@@ -134,15 +134,16 @@ def make_app(doors: Doors) -> Edge:
 
 def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
     async def view(instance: str = doors.host.default_instance, tenant: str = "", **where: str) -> quart.Response:
-        speech = current_speech()
+        head = HEAD.get()
+        speech = head.speech
         if route.speaks:
-            _check_version(speech, route.speaks)
+            _check_version(head, route.speaks)
         peer = PEER.get()
-        known = NOBODY if route.access == OPEN else doors.presence.admit(peer, quart.request.headers)
+        known = NOBODY if route.access == OPEN else doors.presence.admit(peer, head)
         quart.g.is_admitted = True
         if route.access == KNOWN:
             doors.pace.take(known.principal)
-        caller = Caller(known.principal, _activated(), known.grants, peer.door)
+        caller = Caller(known.principal, head.extensions, known.grants, peer.door)
 
         async def respond(caller: Caller) -> quart.Response:
             try:
@@ -170,24 +171,19 @@ class _Tenant(BaseConverter):
     )
 
 
-def _check_version(speech: Speech, served: tuple[Version, ...]) -> None:
-    if speech.refusal is None and speech.version in served:
+def _check_version(head: Head, served: tuple[Version, ...]) -> None:
+    if head.speech.refusal is None and head.speech.version in served:
         return
-    asked = list(quart.request.args.items(multi=True))
-    versions.negotiate(quart.request.headers.getlist(versions.HEADER), said_in(asked), served=served)
-
-
-def _activated() -> frozenset[str]:
-    headers = quart.request.headers
-    return activated([*headers.getlist(EXTENSIONS), *headers.getlist(EXTENSIONS_03)])
+    versions.negotiate(head.getlist(versions.HEADER), said_in(head.query), served=served)
 
 
 async def _refuse(error: Exception) -> quart.Response:
     """Every error that a handler, or the way to it, let through."""
     refusal, status = as_refusal(error)
-    speech = current_speech()
+    head = HEAD.get()
+    speech = head.speech
     call_id = await _call_id(refusal) if speech.manner == "rpc" else None
-    made = refusal_answer(refusal, speech, quart.request.path, call_id=call_id, status=status)
+    made = refusal_answer(refusal, speech, head.path, call_id=call_id, status=status)
     allowed: Any = getattr(error, "valid_methods", None)  # 405: RFC 9110 §15.5.6 wants them named
     if allowed:
         made.headers["Allow"] = ", ".join(sorted(allowed))

@@ -16,7 +16,8 @@ from sandboxd.http import sse
 from sandboxd.http.answers import A2A_JSON, JSON
 from sandboxd.http.auth import Gate
 from sandboxd.http.cards import Cards
-from sandboxd.http.manners import Speech, speech_of
+from sandboxd.http.head import HEAD
+from sandboxd.http.manners import Speech
 from sandboxd.http.presence import Presence
 from sandboxd.operations.host import Host
 from sandboxd.operations.stream import Stream
@@ -58,18 +59,14 @@ class Doors:
 
 async def read_json(request: quart.Request, *, media_types: Sequence[str] = _READ) -> Any:
     """The JSON in the body, as `body.read_json`."""
-    return await body.read_json(request, media_types)
+    return await body.read_json(request, HEAD.get(), media_types)
 
 
 async def read_optional_object(request: quart.Request) -> Mapping[str, Any]:
     """The JSON object in the body, as `body.read_optional_object`."""
-    return await body.read_optional_object(request, _READ)
+    return await body.read_optional_object(request, HEAD.get(), _READ)
 
 
 def current_speech() -> Speech:
-    """How the current request speaks; read once, as the way of a request asks three times."""
-    if (found := quart.g.get("speech")) is None:
-        request = quart.request
-        found = quart.g.speech = speech_of(request.path, request.headers, list(request.args.items(multi=True)))
-    speech: Speech = found
-    return speech
+    """How the current request speaks."""
+    return HEAD.get().speech

@@ -7,23 +7,23 @@ somebody whose credentials are gone (`presence`).
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from functools import cached_property
 from typing import Any
-from urllib.parse import parse_qsl
 
-from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
-from sandboxd.a2a.extensions import activated, echo
+from sandboxd.a2a.extensions import echo
 from sandboxd.errors import InvalidRequest, Refusal
 from sandboxd.http.answers import HOUSE, refusal_body
-from sandboxd.http.manners import Speech, speech_of
+from sandboxd.http.head import HEAD, Head
+from sandboxd.http.manners import EXTENSIONS_03
 from sandboxd.http.presence import GUEST, Guest, Presence
 from sandboxd.operations.unsent import HELD, Held
 from sandboxd.serving.exchange import App, Exchange, Header, Receive, Send
 from sandboxd.serving.refusals import headers_of
 
-EXTENSIONS = b"a2a-extensions"
-EXTENSIONS_03 = b"x-a2a-extensions"
+_ECHO = b"a2a-extensions"
+_ECHO_03 = b"x-a2a-extensions"
 
 
 class Edge:
@@ -51,6 +51,7 @@ class Edge:
             return
         guest = Guest(exchange.end)
         GUEST.set(guest)  # this request's context; its handler inherits it
+        HEAD.set(exchange.head)
         try:
             with exchange.handling:
                 try:
@@ -66,26 +67,23 @@ class Edge:
 class _Exchange(Exchange):
     """One request and its answer, as the doors speak."""
 
+    @cached_property
+    def head(self) -> Head:
+        """What the request says of itself."""
+        return Head(self.scope)
+
     async def refuse(self, refusal: Refusal) -> None:
         """Answer without the application."""
-        status, media_type, body = refusal_body(refusal, self._speech(), self.scope["path"])
+        status, media_type, body = refusal_body(refusal, self.head.speech, self.head.path)
         if status == 200:  # JSON-RPC: but this is the HTTP layer
             status = 400
         more = [(name.lower().encode(), value.encode()) for name, value in headers_of(refusal, HOUSE).items()]
         await self.say(status, media_type, body, *more)
 
-    def _speech(self) -> Speech:
-        headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in self.scope["headers"]])
-        query = parse_qsl(self.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True, max_num_fields=1000)
-        return speech_of(self.scope["path"], headers, query)
-
     def more_headers(self) -> list[Header]:
         """The activated extensions, echoed."""
-        lines = [
-            (name, value.decode("latin-1")) for name, value in self.scope["headers"] if name in (EXTENSIONS, EXTENSIONS_03)
-        ]
-        value = echo(activated(text for _, text in lines)).encode()
-        if not value:
+        if not self.head.extensions:
             return []
-        has_03 = any(name == EXTENSIONS_03 for name, _ in lines)
-        return [(EXTENSIONS, value), (EXTENSIONS_03, value)] if has_03 else [(EXTENSIONS, value)]
+        value = echo(self.head.extensions).encode()
+        has_03 = bool(self.head.getlist(EXTENSIONS_03))
+        return [(_ECHO, value), (_ECHO_03, value)] if has_03 else [(_ECHO, value)]

@@ -18,6 +18,7 @@ from sandboxd.errors import MethodNotFound, Refusal, VersionNotSupported
 from sandboxd.http.answers import JSON, answer, as_refusal, refusal_answer
 from sandboxd.http.calls import METHODS_03, METHODS_10, STREAMS, Call, Operation
 from sandboxd.http.doors import Doors, current_speech, read_json
+from sandboxd.http.head import HEAD
 from sandboxd.http.sse import last_event_id
 from sandboxd.operations.host import Caller
 from sandboxd.operations.stream import Stream
@@ -37,7 +38,7 @@ async def call(doors: Doors, caller: Caller, instance: str) -> quart.Response:
         parsed = parse_call(body, version=version)
         operation = operation_of(parsed.method, version)
         is_stream = operation in STREAMS
-        after = last_event_id(quart.request.headers.get("Last-Event-ID"))
+        after = last_event_id(HEAD.get().get("Last-Event-ID"))
         found = await operation(Call(doors, caller, instance, codec, parsed.params, after))
     except Exception as error:
         refusal, status = as_refusal(error)
@@ -46,7 +47,7 @@ async def call(doors: Doors, caller: Caller, instance: str) -> quart.Response:
         if speech.version == "0.3" and is_stream:
             told = failure(id_of(body), refusal, version="0.3")
             return quart.Response(event(told), 200, content_type="text/event-stream")
-        return refusal_answer(refusal, speech, quart.request.path, call_id=id_of(body), status=status)
+        return refusal_answer(refusal, speech, HEAD.get().path, call_id=id_of(body), status=status)
     if is_stream:
         return _follow(doors, found, parsed.id)
     return answer(result(parsed.id, found))

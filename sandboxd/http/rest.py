@@ -14,7 +14,8 @@ from sandboxd.errors import MethodNotFound
 from sandboxd.http import calls
 from sandboxd.http.answers import A2A_JSON, JSON, answer, refusal_json, wants_a2a_json
 from sandboxd.http.calls import Call, Operation
-from sandboxd.http.doors import Doors, current_speech, read_json, read_optional_object
+from sandboxd.http.doors import Doors, read_json, read_optional_object
+from sandboxd.http.head import HEAD
 from sandboxd.http.sse import last_event_id
 from sandboxd.operations import push as pushing
 from sandboxd.operations.host import Caller
@@ -87,11 +88,12 @@ async def extended_card(doors: Doors, caller: Caller, instance: str) -> quart.Re
 
 async def perform(operation: Operation, doors: Doors, caller: Caller, instance: str, params: Any) -> quart.Response:
     """Do it, and answer as the request speaks."""
-    speech, path = current_speech(), quart.request.path
-    after = last_event_id(quart.request.headers.get("Last-Event-ID"))
+    head = HEAD.get()
+    speech, path = head.speech, head.path
+    after = last_event_id(head.get("Last-Event-ID"))
     found = await operation(Call(doors, caller, instance, speech.codec, params, after))
     if operation not in calls.STREAMS:
-        return answer(found, media_type=A2A_JSON if speech.manner == "rest" and wants_a2a_json(quart.request) else JSON)
+        return answer(found, media_type=A2A_JSON if speech.manner == "rest" and wants_a2a_json() else JSON)
     return doors.follow(
         found,
         encode=speech.codec.encode_stream_item,

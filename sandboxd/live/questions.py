@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 import attrs
@@ -19,11 +18,13 @@ from sandboxd.a2a.model import Message, TaskState
 from sandboxd.detect.detector import Detector, Prompt, Stalled, Withdrawn
 from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.errors import AnswerInvalid, Problem, PromptNotOpen, UnsupportedOperation
-from sandboxd.hitl.answer import check, enter_keys, keystrokes, options, response_schema
-from sandboxd.hitl.envelope import PromptEnvelope, Response, plain_text
+from sandboxd.hitl.answer import check, enter_keys, keystrokes, response_schema
+from sandboxd.hitl.envelope import Response, plain_text
 from sandboxd.live import terminal
-from sandboxd.live.binding import Binding, facts_of, undelivered
+from sandboxd.live.alarm import Alarm
+from sandboxd.live.binding import Binding, undelivered
 from sandboxd.live.clock import Clock
+from sandboxd.live.draft import Drafts
 from sandboxd.live.enter import PendingEnter, Withheld
 from sandboxd.live.notices import Notices
 from sandboxd.live.past import Accepted, Past
@@ -34,7 +35,7 @@ from sandboxd.policy.model import PromptRules
 from sandboxd.runner.process import Process
 from sandboxd.runner.witness import Witness
 from sandboxd.store.base import PushEntry
-from sandboxd.tasks.events import Answered, Asked, Closed, Reason
+from sandboxd.tasks.events import Answered, Closed, Reason
 
 _log = logs.logger(__name__)
 
@@ -50,6 +51,7 @@ class Questions:
         rules: PromptRules,
         clock: Clock,
         *,
+        alarm: Alarm,
         ends_at: float,
         end: Callable[[Reason], None],
         witness: Witness | None = None,
@@ -74,6 +76,8 @@ class Questions:
         self._enter: PendingEnter | None = None  # of an answer whose text was typed; while it is due nothing else is asked
         terminal.tell_flushes(self._fd)
         self._fed = trio.Event()
+        self._alarm = alarm
+        self._drafts = Drafts(self._fd, rules, clock, ends_at)
         self._wakes_at = float("inf")  # when `watch` looks by itself
         self._end = end  # asks for the end of the run, and returns
         process.on_exit = self._wake
@@ -111,8 +115,8 @@ class Questions:
                 if now >= self._enter.next_at:
                     self._finish_answer(self._enter, now)
                     continue
-                with trio.move_on_at(self._enter.next_at):
-                    await self._fed.wait()
+                self._set_alarm()
+                await self._fed.wait()
                 continue
             match self._detector.poll(now, self._evidence(now)):
                 case Prompt() as prompt:
@@ -126,11 +130,9 @@ class Questions:
                     flush()
                     self._notices.stalled(stalled)
                     continue
-            expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
-            deadlines = [self._detector.next_deadline(), expires_at, self._receipt.next_at if self._receipt else None]
-            self._wakes_at = min((moment for moment in deadlines if moment is not None), default=float("inf"))
-            with trio.move_on_at(self._wakes_at):
-                await self._fed.wait()
+            self._drafts.prepare(self._detector, self._witness, self._recorder, now)
+            self._set_alarm()
+            await self._fed.wait()
 
     def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
         """What the policy asks of the answer's text besides, if that prompt is open: evaluated before `answer_nowait`."""
@@ -241,15 +243,38 @@ class Questions:
         if self._receipt is not None and not self._is_over:  # a program may read its last answer and end before the next look
             self._told(self._receipt.sample(self._fd, trio.current_time()))
         self._is_over = self._notices.is_over = True
+        self._alarm.clear(self._ring)
         if self._binding:
             self._binding.close()
         self._wake()
 
     def _detect(self, data: bytes, now: float) -> None:
         self._detector.feed(data, now)
-        # Most output puts the next look off; to wake for each read would be a fifth of the loop's work in a flood.
+        # Most output puts the next look off; to set the alarm for each read would be a fifth of the loop's work in a flood.
         deadline = self._detector.next_deadline()
         if deadline is not None and deadline < self._wakes_at:
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        self._wakes_at = float("inf") if self._is_over else self._next_look()
+        if self._wakes_at < float("inf"):
+            self._alarm.set(self._ring, self._wakes_at)
+        else:
+            self._alarm.clear(self._ring)
+
+    def _next_look(self) -> float:
+        if self._enter is not None:
+            return self._enter.next_at
+        look_at = self._drafts.next_at(self._detector)
+        expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
+        moments = (look_at, expires_at, self._receipt.next_at if self._receipt else None)
+        return min((moment for moment in moments if moment is not None), default=float("inf"))
+
+    def _ring(self) -> None:
+        """It is time, unless output has put the look off: to wake `watch` for that would cost ten times as much."""
+        if self._next_look() > trio.current_time():
+            self._set_alarm()
+        else:
             self._wake()
 
     def _finish_answer(self, enter: PendingEnter, now: float) -> None:
@@ -314,26 +339,21 @@ class Questions:
 
     def _open(self, prompt: Prompt, text: str, now: float, *, reissues: str | None = None, by: str | None = None) -> Ticket:
         self._asked += 1
-        at = self._clock.now()
-        left_s, expires_at = self._ends_at - now, None
-        if self._rules.timeout_s is not None and self._rules.timeout_s < left_s:
-            left_s, expires_at = self._rules.timeout_s, now + self._rules.timeout_s
-        deadline = at + timedelta(seconds=left_s)  # by the clock as it is now: it may have been set since the command began
-        envelope = PromptEnvelope(str(uuid.uuid4()), text, response_schema(prompt.form, self._rules.schema), deadline)
+        asked = self._drafts.asked(prompt, text, now, reissues=reissues, by=by)
+        timeout_s = self._rules.timeout_s
+        expires_at = None if timeout_s is None or timeout_s >= self._ends_at - now else now + timeout_s
         if self._binding:
             self._binding.close()
-        self._binding = Binding(envelope, prompt, now, expires_at)
-        facts = facts_of(prompt, canonical=terminal.is_canonical(self._fd))
-        asked = Asked(at, str(uuid.uuid4()), envelope, options(prompt.form), facts, reissues, by)
+        self._binding = Binding(asked.envelope, prompt, now, expires_at)
         ticket = self._recorder.record(asked)
         metrics.PROMPTS.labels(rule=prompt.rule).inc()
-        _log.info("asked", task=self._recorder.view.task_id, prompt=envelope.prompt_id, rule=prompt.rule)
+        _log.info("asked", task=self._recorder.view.task_id, prompt=asked.envelope.prompt_id, rule=prompt.rule)
         return ticket
 
     def _evidence(self, now: float) -> Evidence:
         """What the kernel says, asked only when the detector will listen."""
         deadline = self._detector.next_deadline()
-        if self._witness is None or deadline is None or now < deadline:
+        if self._witness is None or deadline is None or now < deadline or self._detector.puts_off(now):
             return NOTHING_KNOWN
         return self._witness.look()
 

@@ -19,6 +19,7 @@ READ_MAX: Final = 65536  # taken at once
 # 16 reads take about 0.2 ms.
 READS: Final = 16
 READ_MIN: Final = 4096
+READ_SHORT: Final = 1024  # a program's line and not more of a flood: to read on only to hear of EAGAIN costs as much again
 TURNS: Final = 8  # of the loop that everyone else has after as much as that: a request takes about twelve
 REOPEN_POLL_S: Final = 0.05  # after EIO a wait for readability returns at once, for ever: poll instead
 
@@ -53,7 +54,8 @@ class Reader:
                 self._held_since = trio.current_time()
                 await self._take(data)
                 self._held_s, self._held_since = self._held(), None
-                for _ in range(TURNS * len(data) // READ_MAX):
+                turns = TURNS * len(data) // READ_MAX
+                for _ in range(turns if stop == "dry" else max(turns, 1)):  # a wait follows what is dry
                     await trio.lowlevel.checkpoint()
                 data = b""  # not to be held until more comes
             match stop:
@@ -84,6 +86,8 @@ class Reader:
             piece, stop = self._read(READ_MAX - size)
             pieces.append(piece)
             size += len(piece)
+            if stop is None and len(piece) < READ_SHORT:
+                stop = "dry"  # if it is not, the wait is over at once
         return b"".join(pieces), stop
 
     def _read(self, most: int) -> tuple[bytes, _Stop]:

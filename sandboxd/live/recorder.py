@@ -56,6 +56,16 @@ class Fate:
 
 
 @attrs.frozen
+class _Foreseen:
+    """`event` as it would be recorded next, on top of `base`."""
+
+    event: Event
+    base: TaskView
+    view: TaskView
+    entry: Entry
+
+
+@attrs.frozen
 class Ticket:
     """An event on its way to the disk, and the task right after it, whose history may begin with what is on record."""
 
@@ -76,6 +86,7 @@ class Recorder:
         self._queue: list[tuple[Entry, Ticket]] = []
         self._queued_bytes = 0
         self._changed = trio.Event()
+        self._foreseen: _Foreseen | None = None
 
     @property
     def view(self) -> TaskView:
@@ -87,14 +98,24 @@ class Recorder:
 
         `push`: the push notification config that came with it, see `Entry`.
         """
-        self._view = fold(self._view, event)
+        foreseen, self._foreseen = self._foreseen, None
+        if foreseen is not None and foreseen.event is event and foreseen.base is self._view and push is None:
+            self._view, entry = foreseen.view, foreseen.entry
+        else:
+            self._view, entry = fold(self._view, event), Entry(event, chunk, push)
         ticket = Ticket(self._view.seq, self._view)
-        self._queue.append((Entry(event, chunk, push), ticket))
+        self._queue.append((entry, ticket))
         self._queued_bytes += EVENT_BYTES + len(chunk)
         self._wake()
         if self._view.seq >= self._max_events:
             self.on_overrun()
         return ticket
+
+    def foresee(self, event: Event) -> None:
+        """That event may be recorded next: make all that can be made of it before. Changes nothing."""
+        view = fold(self._view, event)
+        entry = self._feed.store.prepared(Entry(event), view, after=self._view.seq)
+        self._foreseen = _Foreseen(event, self._view, view, entry)
 
     async def room(self) -> None:
         """Wait until the queue is below its bound."""

@@ -18,12 +18,14 @@ from sandboxd.a2a.model import Message, TaskState
 from sandboxd.detect.detector import Detector
 from sandboxd.errors import Problem, PromptNotOpen
 from sandboxd.hitl.envelope import Response
+from sandboxd.live.alarm import Alarm
 from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
 from sandboxd.live.past import Accepted
 from sandboxd.live.questions import Questions
 from sandboxd.live.reader import Reader
 from sandboxd.live.recorder import Recorder, Ticket
+from sandboxd.live.tide import Tide
 from sandboxd.live.verdict import Ending, finished
 from sandboxd.runner.process import ExitStatus, Process
 from sandboxd.runner.witness import Witness
@@ -31,8 +33,7 @@ from sandboxd.store.base import PushEntry
 from sandboxd.tasks.events import Reason, Started, Wrote
 from sandboxd.tasks.output import TERMINAL
 
-FLUSH_S: Final = 0.05  # output is put together for that long: 20 appends a second a run at most, unless it is large
-FLUSH_BYTES: Final = 32 * 1024
+FLUSH_BYTES: Final = 32 * 1024  # output that is as large does not wait for the tide
 DRAIN_QUIET_S: Final = 0.3  # after the end, a descriptor that somebody else holds open is given up after this silence
 DRAIN_MOST_S: Final = 1.0  # or after this, when they never fall silent; what the leader wrote has been read long before
 
@@ -51,6 +52,8 @@ class TaskRun:
         detector: Detector | None,
         clock: Clock,
         *,
+        tide: Tide,
+        alarm: Alarm,
         stop_grace_s: float,
         witness: Witness | None = None,
     ) -> None:
@@ -58,12 +61,14 @@ class TaskRun:
         self._process = process
         self._recorder = recorder
         self._clock = clock
+        self._tide = tide
         self._timeout_s = plan.limits.timeout_s
         self._stop_grace_s = stop_grace_s
         self._started_at = trio.current_time()
         self._questions = (
             Questions(
                 *(process, detector, recorder, plan.prompts, clock),
+                alarm=alarm,
                 ends_at=self._started_at + self._timeout_s,
                 end=self._pass_limit,
                 witness=witness,
@@ -78,7 +83,7 @@ class TaskRun:
         self._passed: Reason | None = None  # the limit that was passed first, if any was
         self._waiting = trio.CancelScope()  # for the leader's exit; cancelled by whatever else ends the run
         recorder.on_overrun = partial(self._pass_limit, "event-limit")
-        self._will_flush = False
+        self._fault: Exception | None = None  # of ours, met where nobody of this run was there to hear of it
 
     def __repr__(self) -> str:
         return f"<TaskRun {self._recorder.view.task_id} pid={self._process.pid} {self._recorder.view.state} {self._ending}>"
@@ -145,9 +150,7 @@ class TaskRun:
     async def _conduct(self) -> ExitStatus:
         async with trio.open_nursery() as nursery:  # everything that lives as long as the process
             readers = [
-                Reader(
-                    fd, self._taker(name, nursery), self._questions.happened if self._questions and name == TERMINAL else None
-                )
+                Reader(fd, self._taker(name), self._questions.happened if self._questions and name == TERMINAL else None)
                 for name, fd in _outputs(self._process)
             ]
             for reader in readers:
@@ -160,6 +163,8 @@ class TaskRun:
             self._survivors = await self._process.end_tree()  # what the program left behind does not outlive the run
             await _drain(readers)
             nursery.cancel_scope.cancel()
+        if self._fault is not None:
+            raise self._fault
         return status
 
     async def _until_exit(self) -> ExitStatus:
@@ -169,6 +174,8 @@ class TaskRun:
             if self._questions:
                 await self._questions.watch(self._flush)
             await self._process.wait()
+        if self._fault is not None:
+            raise self._fault
         if self._waiting.cancelled_caught:
             self.end_nowait(Ending(self._passed or "timeout"))  # for nothing where somebody asked for the end already
         return await (self._process.wait() if self._ending is None else self._stop())
@@ -187,8 +194,9 @@ class TaskRun:
                 metrics.BOUNDS.labels(bound=bound).inc()
         self._waiting.cancel()
 
-    def _taker(self, name: str, nursery: trio.Nursery) -> Any:
+    def _taker(self, name: str) -> Any:
         capture = self._captures[name]
+        flush = self._flush_in_time  # bound once: the tide knows it by that
 
         async def take(data: bytes) -> None:
             if self._questions and name == TERMINAL:
@@ -196,19 +204,19 @@ class TaskRun:
             capture.add(data)
             if capture.pending >= FLUSH_BYTES:
                 self._flush()
-            if not self._will_flush:
-                self._will_flush = True
-                nursery.start_soon(self._flush_later)
-            await trio.lowlevel.checkpoint()
+            self._tide.join(flush)
             await self._recorder.room()
 
         return take
 
-    async def _flush_later(self) -> None:
-        await trio.sleep(FLUSH_S)
-        self._will_flush = False
-        self._uncover()
-        self._flush()
+    def _flush_in_time(self) -> None:
+        """Called by the tide, which serves all runs: what goes wrong here is this run's own."""
+        try:
+            self._uncover()
+            self._flush()
+        except Exception as error:
+            self._fault = error
+            self._waiting.cancel()
 
     def _uncover(self) -> None:
         """What may have been the beginning of a secret, and was not."""

@@ -20,11 +20,13 @@ from sandboxd.detect.detector import Detector
 from sandboxd.detect.load import Pack
 from sandboxd.detect.rule import Rule
 from sandboxd.errors import NotReady, TooBusy
+from sandboxd.live.alarm import Alarm
 from sandboxd.live.clock import Clock
 from sandboxd.live.quota import Quota, Seats
 from sandboxd.live.recorder import EVENTS_MAX, Recorder
 from sandboxd.live.run import TaskRun
 from sandboxd.live.scripted import Script, ScriptRun
+from sandboxd.live.tide import Tide
 from sandboxd.live.verdict import Ending
 from sandboxd.policy.model import Denied, LaunchPlan
 from sandboxd.runner.client import Spawner
@@ -80,6 +82,7 @@ class Supervisor:
         self._packs = packs
         self._clock = clock
         self._nursery = nursery
+        self._tide, self._alarm = Tide(nursery), Alarm(nursery)
         self._seats = Seats(quota)
         self._max_events = max_events
         self._stop_grace_s = stop_grace_s
@@ -256,7 +259,13 @@ class Supervisor:
             if process.terminal_fd is not None and self._asks_kernel:
                 witness = Witness(process.terminal_fd, process.pid, process.strays)
             detector = Detector(rules_for(plan, self._packs), witnessed=witness is not None and witness.knows_readers)
-        run = TaskRun(process, recorder, detector, self._clock, stop_grace_s=self._stop_grace_s, witness=witness)
+        run = TaskRun(
+            *(process, recorder, detector, self._clock),
+            tide=self._tide,
+            alarm=self._alarm,
+            stop_grace_s=self._stop_grace_s,
+            witness=witness,
+        )
         _log.info("started", task=task_id, pid=process.pid, adapter=plan.adapter, mode=plan.mode, isolation=plan.isolation)
         return run
 

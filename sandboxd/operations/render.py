@@ -95,7 +95,8 @@ def update(caller: Caller, view: TaskView, stored: StoredEvent) -> TaskNews:
 
 
 def _status(caller: Caller, status: TaskStatus) -> TaskStatus:
-    return attrs.evolve(status, message=_message(caller, status.message)) if status.message else status
+    shown = _message(caller, status.message) if status.message else None
+    return status if shown is status.message else attrs.evolve(status, message=shown)
 
 
 def _message(caller: Caller, message: Message) -> Message:

@@ -49,7 +49,7 @@ async def send(host: Host, caller: Caller, instance: str, request: SendRequest, 
     view = await until(host, view, started=not wait or request.return_immediately)
     is_new = request.message.task_id is None and caller.earlier is None
     fresh = {_ECHO: _echo_of(request.message)} if is_new else {}  # put on record just now
-    caller = attrs.evolve(caller, modes=request.accepted_output_modes)
+    caller = _taking(caller, request)
     return await render.task(host, caller, view, history_length=request.history_length, has_acted=True, fresh=fresh)
 
 
@@ -59,8 +59,13 @@ async def stream(host: Host, caller: Caller, instance: str, request: SendRequest
     view = await _accept(host, caller, instance, request)
     if isinstance(view, Message):
         return OneMessage(view)
-    caller = attrs.evolve(caller, modes=request.accepted_output_modes)
+    caller = _taking(caller, request)
     return TaskStream(host, caller, view, ends_at_interruption=True, history_length=request.history_length)
+
+
+def _taking(caller: Caller, request: SendRequest) -> Caller:
+    """The caller, with the media types that this message says it takes."""
+    return attrs.evolve(caller, modes=request.accepted_output_modes) if request.accepted_output_modes else caller
 
 
 async def _accept(host: Host, caller: Caller, instance: str, request: SendRequest) -> TaskView | Message:

@@ -34,13 +34,17 @@ class Storage:
 
     async def check(self) -> None:
         """`NotReady` when there is no room; `StoreUnavailable`."""
-        async with self._looking:
-            if trio.current_time() - self._looked_at >= AGE_S:
-                self._refusal = await self._look()
-                self._looked_at = trio.current_time()
+        if not self._is_fresh():
+            async with self._looking:
+                if not self._is_fresh():  # somebody else has looked meanwhile
+                    self._refusal = await self._look()
+                    self._looked_at = trio.current_time()
         if self._refusal is not None:
             why, facts = self._refusal
             raise NotReady(f"cannot take another task: {why}", facts=facts)
+
+    def _is_fresh(self) -> bool:
+        return trio.current_time() - self._looked_at < AGE_S
 
     async def _look(self) -> tuple[str, dict[str, object]] | None:
         used = await self._used()

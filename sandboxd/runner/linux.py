@@ -1,7 +1,7 @@
 """Which kernel calls does the runner need that Python does not offer?
 
-openat2(2) and prctl(2), by ctypes. The library is loaded on import, so a forked child can call `prctl` without importing
-anything.
+openat2(2), prctl(2) and timerfd_create(2), by ctypes. The library is loaded on import, so a forked child can call `prctl`
+without importing anything.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import errno
 import os
 import signal
 import struct
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,3 +153,20 @@ def keep_standard_descriptors() -> None:
     while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) < 3:
         os.set_inheritable(fd, True)
     os.close(fd)
+
+
+def open_timer() -> int:
+    """A descriptor (close-on-exec, non-blocking) that is readable once the time that `set_timer` gave it has passed."""
+    fd = int(_libc.timerfd_create(ctypes.c_int(time.CLOCK_MONOTONIC), ctypes.c_int(os.O_CLOEXEC | os.O_NONBLOCK)))
+    if fd < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return fd
+
+
+def set_timer(fd: int, after_s: float) -> None:
+    """Have it be readable that much later, and not before (timerfd_settime(2)): at once where it is nothing or less."""
+    whole, part_ns = divmod(max(int(after_s * 1e9), 1), 1_000_000_000)  # 0 would switch it off
+    if _libc.timerfd_settime(ctypes.c_int(fd), ctypes.c_int(0), struct.pack("@4l", 0, 0, whole, part_ns), None) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

@@ -64,7 +64,7 @@ class Connection:
         self._sending = trio.Lock()
         self._is_lingering = False
         self._phase: Literal["idle", "asked", "answering", "streaming"] = "idle"
-        self._changed = trio.Event()
+        self._changed: trio.Event | None = None  # there while somebody waits for another phase
 
     async def run(self) -> None:
         """Serve requests until either side closes."""
@@ -118,14 +118,20 @@ class Connection:
         """A client may end its side and still want its answer (`nc -N`, RFC 9112 §9.6), but for a stream, which it watches."""
         with trio.move_on_after(self._settings.half_close_s):
             while self._phase == "asked":
-                await self._changed.wait()
+                await self._next_phase()
         while self._phase == "answering":  # bounded: each piece by `stall_s`
-            await self._changed.wait()
+            await self._next_phase()
+
+    async def _next_phase(self) -> None:
+        if self._changed is None:
+            self._changed = trio.Event()
+        await self._changed.wait()
 
     def _enter(self, phase: Literal["idle", "asked", "answering", "streaming"]) -> None:
         self._phase = phase
-        self._changed.set()
-        self._changed = trio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     async def _linger(self, seen: int) -> None:
         """Read and drop what the client still sends: closing on unread bytes resets, and it would never see our answer."""
@@ -139,13 +145,24 @@ class Connection:
     async def _send(self, event: Event) -> None:
         match event:
             case RawData(data=data):
-                async with self._sending:
+                await self._take_turn()
+                try:
                     await self._send_pieces(memoryview(data))
+                finally:
+                    self._sending.release()
             case Updated(idle=idle):
                 self._set_idle(idle)
             case Closed():
                 self._enter("idle")
                 await self._end()
+
+    async def _take_turn(self) -> None:
+        # The turn is free but for rare cases, and taking a lock the usual way is a round through the event loop.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            self._sending.acquire_nowait()
+        except trio.WouldBlock:
+            await self._sending.acquire()
 
     async def _send_pieces(self, data: memoryview) -> None:
         # Shielded: a handler that is cancelled in the middle of a piece must not leave half of it on the wire.
@@ -164,12 +181,13 @@ class Connection:
     async def _end(self) -> None:
         """Our side is done: say so, and give the client `linger_s` to take it and to stop sending."""
         self._is_lingering = True
-        async with self._sending:  # a malformed request may come while an earlier one is still answered
-            try:
-                with trio.CancelScope(shield=True):
+        # Shielded: quart-trio cancels the request the moment hypercorn says that it is over, which is before this is called.
+        with trio.CancelScope(shield=True):  # bounded: each piece by `stall_s`
+            async with self._sending:  # a malformed request may come while an earlier one is still answered
+                try:
                     await self._stream.send_eof()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self.abort()
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    self.abort()
         self._reading.deadline = trio.current_time() + self._settings.linger_s
 
     def _set_idle(self, idle: bool) -> None:
@@ -214,10 +232,12 @@ class _Http1(H11Protocol):
             await self._send_error_response(505)
             await self.send(Closed())
             return
-        headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
-        await super()._create_stream(
-            h11.Request(method=request.method, target=request.target, headers=headers, http_version=request.http_version)
-        )
+        if any(name == b"upgrade" for name, _ in request.headers):
+            headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
+            request = h11.Request(
+                method=request.method, target=request.target, headers=headers, http_version=request.http_version
+            )
+        await super()._create_stream(request)
 
 
 class _Handlers(TaskGroup):
@@ -236,11 +256,15 @@ class _Handlers(TaskGroup):
         return inbox.put
 
     async def _handle(self, app: AppWrapper, scope: Any, inbox: _Inbox, send: Callable[[Any], Awaitable[None]]) -> None:
+        is_whole = False
+
         async def begin_and_send(message: Any) -> None:
+            nonlocal is_whole
             if message["type"] == "http.response.start":
                 types = [value for name, value in message["headers"] if name.lower() == b"content-type"]
                 self._enter("streaming" if any(value.startswith(b"text/event-stream") for value in types) else "answering")
             await send(message)
+            is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         try:
             await app(scope, inbox.get, begin_and_send, trio.to_thread.run_sync, trio.from_thread.run)
@@ -248,8 +272,9 @@ class _Handlers(TaskGroup):
             _log.exception("Cannot finish a request", path=scope.get("path"))
         finally:
             inbox.close()
-            with trio.CancelScope(shield=True):  # bounded by `stall_s`: it writes at most an error's few bytes
-                await send(None)
+            if not is_whole:
+                with trio.CancelScope(shield=True):  # bounded by `stall_s`: it writes at most an error's few bytes
+                    await send(None)
 
 
 class _Inbox:

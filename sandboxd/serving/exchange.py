@@ -1,7 +1,6 @@
-"""What is true of every request's body and every answer's end, whoever serves it?
+"""What is true of every request's body and every answer, whoever serves it?
 
-It counts the bytes of the body (Quart does not in every version), can end a request from outside, and shields an answer's last
-piece: quart-trio cancels the request the moment hypercorn says that it is over, which is while that piece is being sent.
+It counts the bytes of the body (Quart does not in every version), and can end a request from outside.
 """
 
 from __future__ import annotations
@@ -63,11 +62,7 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.has_answered = True
             message["headers"] = [*message["headers"], *self.more_headers()]
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            with trio.CancelScope(shield=True):  # bounded: a connection's `stall_s`
-                await self._send(message)
-        else:
-            await self._send(message)
+        await self._send(message)
 
     def more_headers(self) -> list[Header]:
         """What every answer says."""

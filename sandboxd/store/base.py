@@ -45,13 +45,14 @@ class Entry:
     `push`: a push notification config that came with the event's message. It gets on record with the event or not at all, in
     place of one of the same id of the same principal, and is told everything from a new task's first event on, else what
     follows this one. Whoever appends it has seen to the cap. `note`: the audit's word on who sent the event's message, which
-    gets on record with the event or not at all too.
+    gets on record with the event or not at all too. `prepared`: what a store has made of it beforehand, and nobody else's.
     """
 
     event: Event
     chunk: bytes = attrs.field(default=b"", repr=lambda data: f"<{len(data)} bytes>")
     push: PushEntry | None = None
     note: AuditEntry | None = None
+    prepared: object = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -236,6 +237,9 @@ class Store(Protocol):
         In the same transaction prompts are opened (`Asked`) and closed (`Answered`, `Closed`, and whatever is open when a
         terminal event arrives becomes `ended`). Raises `Conflict` when the task's last sequence number is not `after`.
         """
+
+    def prepared(self, entry: Entry, view: TaskView, *, after: int) -> Entry:
+        """The entry for an `append` of it alone that may follow, with this very view: what can be done before is done."""
 
     async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """The task as it stands, or None. `history_length`: how much of its history is read, the latest; None: all."""

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import attrs
 import trio
 
 from sandboxd import logs
@@ -67,6 +68,10 @@ class SqliteStore:
         """As `Store.append`. A caller that is cancelled abandons only the waiting: the write goes on."""
         change = changes.prepare(entries, view, after=after)
         await self._write(Alike(self._keep, change), change.size_bytes)
+
+    def prepared(self, entry: Entry, view: TaskView, *, after: int) -> Entry:
+        """As `Store.prepared`."""
+        return attrs.evolve(entry, prepared=changes.Prepared(view, changes.prepare([entry], view, after=after)))
 
     async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """As `Store.view`."""

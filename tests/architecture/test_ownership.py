@@ -16,6 +16,7 @@ OF_A_RUN = {
     "reader",
     "terminal",
     "binding",
+    "draft",
     "enter",
     "receipt",
     "veil",

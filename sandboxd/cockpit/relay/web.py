@@ -96,7 +96,7 @@ class RelayDoor:
         body: Any = None
         try:
             caller = self._caller(desk)
-            body = await read_json(quart.request, (JSON,))
+            body = await read_json(quart.request, quart.request.headers, (JSON,))
             parsed = parse_call(body)
             method = methods.get(parsed.method)
             if method is None and "PushNotificationConfig" in parsed.method:
@@ -301,5 +301,5 @@ async def _params(ref: str) -> Any:
     if quart.request.method == "GET":
         return quart.request.args.to_dict() | ({"id": ref} if ref else {})
     if ref:
-        return {**await read_optional_object(quart.request, _MEDIA_TYPES), "id": ref}
-    return await read_json(quart.request, _MEDIA_TYPES)
+        return {**await read_optional_object(quart.request, quart.request.headers, _MEDIA_TYPES), "id": ref}
+    return await read_json(quart.request, quart.request.headers, _MEDIA_TYPES)

@@ -60,7 +60,7 @@ class Desk:
 
 async def read_object(*, known: Mapping[str, Kind]) -> dict[str, Any]:
     """The JSON object in the current request's body; `InvalidParams` names every key that is unknown or has another type."""
-    value = await read_json(quart.request, (JSON,))
+    value = await read_json(quart.request, quart.request.headers, (JSON,))
     if not isinstance(value, dict):
         raise InvalidJson("cannot read the body: it must be an object")
     problems = [Problem(str(key)[:64], "unknown key") for key in value if key not in known]
