@@ -35,14 +35,18 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     IN_THE_UNIT: {
         "program_from_memory": _NOT_AN_ESCAPE,
         "forks": _PER_USER,
-        "stat_state": _KNOWING,
+        **dict.fromkeys(("stat_state", "stat_another_workspace", "link_of_a_folder_outside"), _KNOWING),
         "group_of_other_task": _NUMBER,
     },
     STANDARD: {
         "program_from_memory": _NOT_AN_ESCAPE,
         "forks": _PER_USER,
         **dict.fromkeys(
-            ("stat_state", "stat_key_of_the_home", "access_key_of_the_home", "enter_home", "node_enters_home"), _KNOWING
+            (
+                *("stat_state", "stat_another_workspace", "link_of_a_folder_outside"),
+                *("stat_key_of_the_home", "access_key_of_the_home", "enter_home", "node_enters_home"),
+            ),
+            _KNOWING,
         ),
         **dict.fromkeys(("program_by_the_loader", "library_from_runs", "library_from_tmp"), _MAPPED),
         **dict.fromkeys(

@@ -133,18 +133,24 @@ def test_hoarded_descriptors_do_not_keep_the_next_task_from_starting(ground: Ran
         ground.daemon.until(hoard["id"], "COMPLETED", timeout_s=60)
 
 
-def test_temporary_files_stay_within_their_size_or_end_their_task(level: str, ground: Range):
+@pytest.mark.parametrize(
+    ("what", "wanted", "room"),
+    [
+        ("fill", TMP_BYTES + 16 * 1024 * 1024, TMP_BYTES),
+        ("names", TMP_BYTES // 512 + 5000, TMP_BYTES // 1024),  # files without content take something, too
+    ],
+)
+def test_temporary_files_stay_within_their_size_or_end_their_task(level: str, ground: Range, what: str, wanted: int, room: int):
     runs = ground.daemon.workspace / ".aiwg/ops/runs"
-    request = {"targets": {}, "stay": str(runs / "filled"), "fill": TMP_BYTES + 16 * 1024 * 1024}
-    filler = ground.daemon.send(request, wait=False)
+    filler = ground.daemon.send({"targets": {}, "stay": str(runs / what), what: wanted}, wait=False)
 
     if level == STRICT:
         wait_until(lambda: '"filled"' in output_of(ground.daemon.get(filler["id"])), timeout_s=60, what="all that fits")
-        (runs / "filled").touch()
+        (runs / what).touch()
         ended = ground.daemon.until(filler["id"], "COMPLETED", "FAILED", timeout_s=60)
         assert state_of(ended) == "COMPLETED"
         (told,) = [line for line in read_lines(output_of(ended)) if "filled" in line]
-        assert told["filled"] <= TMP_BYTES
+        assert 0 < told["filled"] + told["named"] <= room
     else:
         ended = ground.daemon.until(filler["id"], "COMPLETED", "FAILED", timeout_s=60)
         assert outcome_of(ended)["reason"] == "tmp-limit", ended["status"]
