@@ -42,6 +42,7 @@ from sandboxd.operations.followers import Followers
 from sandboxd.operations.host import Capabilities, Host, Instance
 from sandboxd.operations.housekeeping import keep_house
 from sandboxd.operations.outbox import Outbox
+from sandboxd.operations.steady import SteadyClock
 from sandboxd.operations.storage import Storage
 from sandboxd.operations.unsent import Unsent
 from sandboxd.policy.decide import LEVELS
@@ -192,7 +193,8 @@ async def run(
                 nursery.start_soon(_reload_on_signal, hangups, reloader)
                 nursery.start_soon(_watch_spawner, host, doors)
                 nursery.start_soon(doors.presence.watch)
-                nursery.start_soon(keep_house, host, lambda: reloader.config.retention)
+                steady = SteadyClock(host.clock, config.state_dir)
+                nursery.start_soon(keep_house, host, lambda: reloader.config.retention, steady)
                 if host.outbox is not None:
                     link = Link(tuple(str(network) for network in config.push.allow))
                     nursery.start_soon(Desk(host, link, host.outbox.targets, tries=config.push.tries, standing=gate).run)

@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from sandboxd import garbage, logs, packs
+from sandboxd import garbage, logs, packs, watches
 from sandboxd.config import DEFAULT_PATH, Config, parse_config
 from sandboxd.errors import LoadError, Problem, Unable
 from sandboxd.runner import birth, linux
@@ -27,6 +27,8 @@ from sandboxd.service.manager import Manager, take
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_CONFIG: Final = 78  # EX_CONFIG (sysexits.h): systemd need not try again
+
+_log = logs.logger(__name__)
 
 
 def main(config_path: Path | None = None) -> int:
@@ -45,12 +47,17 @@ def main(config_path: Path | None = None) -> int:
         linux.give_memory_back()
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a task of the same user may not look into this process, nor may a core file
         _make_state_dir(config)
+        watches.do_without(_no_watch_left)
         trio.run(_run, config, manager, delegation.settle() if manager.is_unit else None)
     except BaseException as error:
         return _last_word(error, manager)
     finally:
         manager.notifier.close()
     return EXIT_OK
+
+
+def _no_watch_left() -> None:
+    _log.warning("no epoll watch is left to its user (fs.epoll.max_user_watches), whose tasks have them: it goes on by poll")
 
 
 async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:

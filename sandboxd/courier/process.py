@@ -16,6 +16,7 @@ from typing import Any
 
 import trio
 
+from sandboxd import watches
 from sandboxd.courier.frames import Frames
 from sandboxd.courier.post import Poster, Sent
 from sandboxd.targets import Targets
@@ -25,6 +26,7 @@ def main(descriptor: int) -> None:
     """Serve the daemon on a socket that this process inherited."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is the daemon's business
     sock = socket.socket(fileno=descriptor)
+    watches.do_without(lambda: None)  # the daemon, whose user it may have, says it
     with contextlib.suppress(KeyboardInterrupt):
         trio.run(_serve_socket, sock)
 

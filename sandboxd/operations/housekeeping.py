@@ -16,6 +16,7 @@ import trio
 from sandboxd import logs
 from sandboxd.config import Retention
 from sandboxd.operations.host import Host
+from sandboxd.operations.steady import SteadyClock
 from sandboxd.store.base import StoreUnavailable
 
 EVERY_S: Final = 3600.0
@@ -25,19 +26,19 @@ VACUUM_BYTES: Final = 1024 * 1024  # a piece: some 10 ms of the writer's time
 _log = logs.logger(__name__)
 
 
-async def keep_house(host: Host, retention: Callable[[], Retention]) -> None:
+async def keep_house(host: Host, retention: Callable[[], Retention], clock: SteadyClock) -> None:
     """Tidy up now and every hour, by what the config says then, until cancelled."""
     while True:
         try:
-            await tidy_up(host, retention())
+            await tidy_up(host, retention(), await clock.now())
         except StoreUnavailable as error:
             _log.error("Cannot remove what is old", error=str(error))
         await trio.sleep(EVERY_S)
 
 
-async def tidy_up(host: Host, retention: Retention) -> None:
-    """Forget what is due; `StoreUnavailable`."""
-    now, store = host.clock.now(), host.store
+async def tidy_up(host: Host, retention: Retention, now: datetime) -> None:
+    """Forget what is due at that time; `StoreUnavailable`."""
+    store = host.store
     for days, forget in (
         (retention.tasks_days, store.prune),
         (retention.output_days, store.prune_output),

@@ -23,6 +23,8 @@ def reaped() -> Iterator[tuple[int, int]]:
             return
         if pid == 0:
             return
+        if os.WIFSTOPPED(status):  # a child may ask to be traced by its parent (ptrace(2)), which is told of its stops then
+            continue
         yield pid, status
 
 

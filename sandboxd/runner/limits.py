@@ -22,6 +22,9 @@ from sandboxd.policy.model import Isolation, Limits
 
 HOUSEKEEPING: Final = 3  # processes that a run's namespaces have before it: bubblewrap, their first process, `cat`
 OOM_SCORE: Final = 500  # as if it had half of the machine's memory besides
+# Less than any core file has. Of a host whose core_pattern is a program, 0 would keep none of its runs from having that program
+# started, as root, by crashing; 1 does (fs/coredump.c takes it for that program's own crash).
+_NO_CORE: Final = 1
 _CPU_SLACK_S: Final = 60
 _RLIMIT_NICE, _RLIMIT_RTPRIO = 13, 14  # asm-generic/resource.h; Python names neither
 # A user's descriptors that are on their way through sockets are counted together, and nobody whose own limit is below that
@@ -35,7 +38,7 @@ def rlimits(limits: Limits, controllers: Collection[str], level: Isolation) -> t
     """Pairs of resource and value, soft and hard the same; never above the hard limit that is in force already."""
     processors = len(os.sched_getaffinity(0))
     wanted = [
-        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CORE, _NO_CORE),
         (_RLIMIT_NICE, 0),
         (_RLIMIT_RTPRIO, 0),
         (resource.RLIMIT_NOFILE, min(limits.open_files, _open_files_max())),

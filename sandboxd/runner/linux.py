@@ -27,6 +27,8 @@ PR_SET_DUMPABLE: Final = 4
 PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
+_PR_CAP_AMBIENT: Final = 47
+_PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 
 # malloc.h
 _M_MMAP_THRESHOLD: Final = -3
@@ -127,6 +129,11 @@ def drop_all_capabilities() -> None:
     if _libc.capset(header, bytes(24)) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def keep_capabilities_from_children() -> None:
+    """Nothing of this process's is handed down when a child executes a program, unless it is root's (capabilities(7))."""
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
 
 
 def become_subreaper() -> None:

@@ -92,6 +92,7 @@ def main(socket_fd: int, daemon_pid: int) -> None:
 def _start(wanted: SpawnerSetup, sock: socket.socket, reader: FrameReader, daemon_pid: int) -> _Spawner:
     if why := linux.why_no_openat2():
         raise _Refused(why)
+    linux.keep_capabilities_from_children()  # what a unit gives the daemon, to bind a port perhaps, is not for its runs
     linux.become_subreaper()
     linux.prctl(linux.PR_SET_DUMPABLE, 0)  # a run of the same user may not look into this process
     try:

@@ -27,37 +27,50 @@ from sandboxd.tasks.view import TaskView, last_change
 ROW_BYTES: Final = 64 * 1024
 _STANDING: Final = "SELECT number, seq, is_terminal FROM tasks WHERE id = ?"
 
-_Numbered = tuple[int, "Change"]  # with the number of its task
-
 
 @attrs.frozen
-class Change:
-    """Events that follow number `after`, encoded. `view` None: nothing but output changed. `principal`: of a new task.
+class Told:
+    """What more than output changes. `principal`: of a new task.
 
-    `said`: the messages that these events add to the history, after `heard`, of which the first `earlier` are not held here.
+    `said`: the messages that its events add to the history, after `heard`, of which the first `earlier` are not held here.
     """
 
-    task_id: str
-    after: int
-    entries: tuple[Entry, ...]
-    bodies: tuple[tuple[str, str], ...]
     instance: str
     context_id: str
     state: str
     is_terminal: bool
     status_at_ms: int
-    artifacts: str
-    view: str | None
+    view: str
     principal: str | None
     earlier: int
     heard: tuple[Message, ...]
     said: tuple[str, ...]
 
+
+@attrs.frozen
+class Change:
+    """Events that follow number `after`, encoded. `told` None: nothing but output changed."""
+
+    task_id: str
+    after: int
+    entries: tuple[Entry, ...]
+    bodies: tuple[tuple[str, str], ...]
+    artifacts: str
+    told: Told | None
+
     @property
     def size_bytes(self) -> int:
         """Roughly what it holds in memory."""
-        texts = sum(len(body) for _, body in self.bodies) + len(self.artifacts) + len(self.view or "")
-        return texts + sum(map(len, self.said)) + sum(len(entry.chunk) for entry in self.entries)
+        size = (
+            len(self.artifacts)
+            + sum([len(body) for _, body in self.bodies])
+            + sum([len(entry.chunk) for entry in self.entries])
+        )
+        return size if self.told is None else size + len(self.told.view) + sum(map(len, self.told.said))
+
+
+_Numbered = tuple[int, Change]  # with the number of its task
+_NumberedTold = tuple[int, Change, Told]
 
 
 @attrs.frozen
@@ -73,7 +86,6 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
     match entries:
         case [Entry(prepared=Prepared(view=known, change=change))] if known is view and change.after == after:
             return change
-    assert view.state is not None
     if not entries or view.seq != after + len(entries):
         raise ValueError(f"{len(entries)} events after {after} do not lead to {view.seq}")
     heard, is_output_alone = len(view.history), True
@@ -81,6 +93,8 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
         size = 0
         if isinstance(entry.event, Wrote):
             size = entry.event.size
+            if entry.push is not None or entry.note is not None:
+                raise ValueError("output comes with no message of anybody's")
         else:
             is_output_alone = False
             heard -= isinstance(entry.event, Submitted | Asked | Answered)
@@ -88,18 +102,27 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
                 raise ValueError("nothing follows a terminal event")
         if len(entry.chunk) != size:
             raise ValueError(f"an event of {size} bytes of output has {len(entry.chunk)} beside it")
+    if is_output_alone and principal is not None:
+        raise ValueError("a task does not begin with output")
     return Change(
         task_id=view.task_id,
         after=after,
         entries=tuple(entries),
         bodies=tuple([encode_event(entry.event) for entry in entries]),
+        artifacts=encode_artifacts(view.artifacts),
+        told=None if is_output_alone else _told(view, heard, principal),
+    )
+
+
+def _told(view: TaskView, heard: int, principal: str | None) -> Told:
+    assert view.state is not None
+    return Told(
         instance=view.instance,
         context_id=key(view.context_id),
         state=view.state.value,
         is_terminal=view.state.is_terminal,
         status_at_ms=to_us(last_change(view)) // 1000,
-        artifacts=encode_artifacts(view.artifacts),
-        view=None if is_output_alone else encode_view(attrs.evolve(view, artifacts=(), history=(), earlier=0)),
+        view=encode_view(attrs.evolve(view, artifacts=(), history=(), earlier=0)),
         principal=None if principal is None else key(principal),
         earlier=view.earlier,
         heard=view.history[:heard],
@@ -125,7 +148,7 @@ def keep(connection: sqlite3.Connection, changes: Sequence[Change], files: Files
                 for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)
             ],
         )
-        told = [(number, change) for number, change in numbered if change.view is not None]
+        told = [(number, change, change.told) for number, change in numbered if change.told is not None]
         if told:
             _keep_told(connection, told)
     return (None,) * len(changes)
@@ -142,22 +165,27 @@ def _each_task_once(changes: Sequence[Change]) -> Iterator[list[Change]]:
 
 
 def _begin_or_move_on(connection: sqlite3.Connection, changes: Sequence[Change]) -> list[_Numbered]:
-    numbers = {change.task_id: _begin(connection, change) for change in changes if change.principal is not None}
-    going_on = [change for change in changes if change.principal is None]
+    numbers: dict[str, int] = {}
+    going_on: list[Change] = []
+    for change in changes:
+        if change.told is not None and change.told.principal is not None:
+            numbers[change.task_id] = _begin(connection, change, change.told)
+        else:
+            going_on.append(change)
     if going_on:
         numbers |= _move_on(connection, going_on)
     return [(numbers[change.task_id], change) for change in changes]
 
 
-def _begin(connection: sqlite3.Connection, change: Change) -> int:
+def _begin(connection: sqlite3.Connection, change: Change, told: Told) -> int:
     """The number of the new task."""
     try:
         cursor = connection.execute(
             "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(change.task_id, change.instance, change.context_id, change.principal, change.state, change.is_terminal),
-                *(change.status_at_ms, len(change.entries), change.artifacts),
+                *(change.task_id, told.instance, told.context_id, told.principal, told.state, told.is_terminal),
+                *(told.status_at_ms, len(change.entries), change.artifacts),
             ),
         )
     except sqlite3.IntegrityError as error:
@@ -186,12 +214,12 @@ def _move_on(connection: sqlite3.Connection, changes: Sequence[Change]) -> dict[
     return numbers
 
 
-def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_Numbered]) -> None:
+def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]) -> None:
     """What more than output happened."""
     _keep_views(connection, numbered)
     _keep_history(connection, numbered)
     notes, sent = [], []
-    for number, change in numbered:
+    for number, change, told in numbered:
         for seq, entry in enumerate(change.entries, start=change.after + 1):
             if entry.push is not None:
                 is_new = isinstance(entry.event, Submitted)
@@ -202,11 +230,11 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_Numbered]) ->
                 case Submitted(message=message):
                     # The sender is told of all that is put on record at once: an echo is over by then.
                     told_at = change.after + len(change.entries)
-                    send = SendKey(change.principal or "", change.instance, message.message_id.lower())
+                    send = SendKey(told.principal or "", told.instance, message.message_id.lower())
                     sent.append((send, change.task_id, told_at))
                 case Answered(message=message) as answered:
                     _close_answered(connection, number, answered)
-                    send = SendKey(answered.principal, change.instance, message.message_id.lower())
+                    send = SendKey(answered.principal, told.instance, message.message_id.lower())
                     sent.append((send, change.task_id, seq))
                 case Asked() as asked:
                     _open_prompt(connection, number, asked)
@@ -220,15 +248,15 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_Numbered]) ->
     sends.note_all(connection, sent)
 
 
-def _keep_views(connection: sqlite3.Connection, numbered: Sequence[_Numbered]) -> None:
-    new = [(number, change.view) for number, change in numbered if change.principal is not None]
-    going_on = [(number, change) for number, change in numbered if change.principal is None]
+def _keep_views(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]) -> None:
+    new = [(number, told.view) for number, _, told in numbered if told.principal is not None]
+    going_on = [(number, told) for number, _, told in numbered if told.principal is None]
     connection.executemany("INSERT INTO views (task, body) VALUES (?, ?)", new)
     connection.executemany(
         "UPDATE tasks SET state = ?, is_terminal = ?, status_at_ms = ? WHERE number = ?",
-        [(change.state, change.is_terminal, change.status_at_ms, number) for number, change in going_on],
+        [(told.state, told.is_terminal, told.status_at_ms, number) for number, told in going_on],
     )
-    connection.executemany("UPDATE views SET body = ? WHERE task = ?", [(change.view, number) for number, change in going_on])
+    connection.executemany("UPDATE views SET body = ? WHERE task = ?", [(told.view, number) for number, told in going_on])
 
 
 def _keep_output(connection: sqlite3.Connection, numbered: Sequence[_Numbered], files: Files) -> None:
@@ -271,18 +299,18 @@ def _file(connection: sqlite3.Connection, number: int, artifact_id: str, size: i
     return made.lastrowid
 
 
-def _keep_history(connection: sqlite3.Connection, numbered: Sequence[_Numbered]) -> None:
+def _keep_history(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]) -> None:
     rows = []
-    for number, change in numbered:
+    for number, change, told in numbered:
         last = None
-        if change.principal is None:
+        if told.principal is None:
             (last,) = connection.execute("SELECT max(number) FROM history WHERE task = ?", (number,)).fetchone()
         kept = 0 if last is None else last + 1
         # More have been heard than are kept once: when the view still has them itself, which is written anew now.
-        if kept < change.earlier:
-            missing = change.earlier - kept
+        if kept < told.earlier:
+            missing = told.earlier - kept
             raise Conflict(f"cannot continue the history of task `{change.task_id}`: {missing} messages are missing")
-        bodies = [*map(encode_message, change.heard[kept - change.earlier :]), *change.said]
+        bodies = [*map(encode_message, told.heard[kept - told.earlier :]), *told.said]
         rows += [(number, at, body) for at, body in enumerate(bodies, start=kept)]
     connection.executemany("INSERT INTO history (task, number, body) VALUES (?, ?, ?)", rows)
 

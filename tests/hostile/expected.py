@@ -35,14 +35,18 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
     IN_THE_UNIT: {
         "program_from_memory": _NOT_AN_ESCAPE,
         "forks": _PER_USER,
-        "stat_state": _KNOWING,
+        **dict.fromkeys(("stat_state", "stat_another_workspace", "link_of_a_folder_outside"), _KNOWING),
         "group_of_other_task": _NUMBER,
     },
     STANDARD: {
         "program_from_memory": _NOT_AN_ESCAPE,
         "forks": _PER_USER,
         **dict.fromkeys(
-            ("stat_state", "stat_key_of_the_home", "access_key_of_the_home", "enter_home", "node_enters_home"), _KNOWING
+            (
+                *("stat_state", "stat_another_workspace", "link_of_a_folder_outside"),
+                *("stat_key_of_the_home", "access_key_of_the_home", "enter_home", "node_enters_home"),
+            ),
+            _KNOWING,
         ),
         **dict.fromkeys(("program_by_the_loader", "library_from_runs", "library_from_tmp"), _MAPPED),
         **dict.fromkeys(
@@ -50,4 +54,13 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         ),
         "group_of_other_task": _NUMBER,
     },
+}
+
+# What a policy's `network = true` allows besides, at every level.
+BY_NETWORK: Final = {
+    **dict.fromkeys(("tcp", "tcp6", "tcp_of_the_daemon", "tcp_bind", "tcp_listen_without_bind", "tcp_fast_open"), "it is TCP"),
+    **dict.fromkeys(("udp", "udp6"), "it is UDP"),
+    **dict.fromkeys(("every_family", "family_with_high_bits"), "these two, of IPv4 and IPv6"),
+    "interfaces_by_a_pair": "whose network it is may know of it",
+    "pair_of_streams_bound": "the filter sees no address: a name can be taken, and nobody reached by it",
 }

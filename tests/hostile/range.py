@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import subprocess
 import sys
 import uuid
@@ -38,6 +39,8 @@ from tests.hostile.hostile_daemon import (
 )
 from tests.hostile.traces import cgroup_of, contents, differences, metadata, spawner_of
 from tests.support.daemon import REPOSITORY, output_of, processes_with, state_of, wait_until
+
+ATTRIBUTE = "user.canary"
 
 
 @attrs.frozen
@@ -91,6 +94,9 @@ class Range:
         for name in ("writable", "expendable"):
             (self.outside / name).write_text("kept\n")
         (root / "symlink").symlink_to(self.secret)
+        (self.outside / "link").symlink_to(CANARY)
+        with suppress(OSError):  # not every file system has them
+            os.setxattr(self.secret, ATTRIBUTE, CANARY.encode())
         if user is not None:
             for path in (folder, self.home, daemon.sibling, root):
                 subprocess.run(["/bin/chown", "-hR", f"{user}:", str(path)], check=True)
@@ -143,6 +149,8 @@ class Range:
             "key": str(self.key),
             "sibling": str(daemon.sibling / "secret"),
             "symlink": str(root / "symlink"),
+            "link": str(self.outside / "link"),
+            "attribute": ATTRIBUTE,
             "expendable": str(self.outside / "expendable"),
             "writable_outside": str(self.outside / "writable"),
             "state": str(state),
@@ -171,6 +179,7 @@ class Range:
             "file_bytes": FILE_BYTES,
             "processes": PROCESSES,
             "tmp_bytes": TMP_BYTES,
+            "core_bytes": 0 if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0 else 1,  # where it is 0, nobody can make it 1
         }
 
     def attack(self, only: Sequence[str] = (), *, adapter: str = "hostile", leave: str = "") -> Verdicts:
@@ -264,10 +273,12 @@ def _check_host(level: Isolation, *, mounts: bool) -> None:
 
 
 @contextmanager
-def open_range(folder: Path, level: Isolation, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
+def open_range(
+    folder: Path, level: Isolation, *, node: str = "/usr/bin/node", mounts: bool = False, network: bool = False
+) -> Iterator[Range]:
     """A range with its daemon up, ended in order whatever happens; `NotKept` where this host does not keep the level."""
     _check_host(level, mounts=mounts)
-    ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
+    ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts, network=network))
     try:
         ground.start()
         yield ground

@@ -47,9 +47,11 @@ def lines(found: dict[str, Verdicts]) -> list[str]:
     for column, verdicts in found.items():
         told.append(f"| {column} | {sum(not verdicts.got_through(name) for name in ATTACKS)} |")
     told += ["", "## What gets through, and why that is so", ""]
-    for level in LEVELS:
-        told += [f"**{level}**", "", *(f"- `{name}`: {why}." for name, why in ALLOWED[level].items()), ""]
+    told += [f"- {', '.join(f'`{name}`' for name in names)} ({where}): {why}." for names, where, why in reasons()]
+    told.append("")
     for room in ROOMS:
+        if not any(attack.__module__ == room.__name__ for attack in ATTACKS.values()):
+            continue
         told += [f"## {(room.__doc__ or '').splitlines()[0]}", "", f"| attack | {' | '.join(COLUMNS)} |", "|---" * 5 + "|"]
         for name, attack in ATTACKS.items():
             if attack.__module__ == room.__name__:
@@ -57,6 +59,15 @@ def lines(found: dict[str, Verdicts]) -> list[str]:
                 told.append(f"| {name} | {' | '.join(words)} |")
         told.append("")
     return told
+
+
+def reasons() -> list[tuple[list[str], str, str]]:
+    """Attacks that get through at the same levels for the same reason; those levels; the reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in dict.fromkeys(name for level in LEVELS for name in ALLOWED[level]):
+        levels = [level for level in LEVELS if name in ALLOWED[level]]
+        found.setdefault((", ".join(levels), ALLOWED[levels[0]][name]), []).append(name)
+    return [(names, where, why) for (where, why), names in found.items()]
 
 
 def _cell(word: str) -> str:

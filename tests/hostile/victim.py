@@ -18,6 +18,7 @@ import socket
 import sys
 import termios
 import tty
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.hostile.attacks.craft import syscall
 from tests.hostile.attacks.signals import SIGNALS
 
 IPC_CREAT, IPC_RMID = 0o1000, 0
+KEYRING_OF_USER, KEYCTL_UNLINK = -4, 9
 LOOK_S = 0.1
 
 
@@ -47,7 +49,11 @@ class Victim:
         os.set_blocking(self.master, False)
         self.shm_key = int.from_bytes(os.urandom(3), "big") + 1
         self.shm = syscall("shmget", self.shm_key, 4096, IPC_CREAT | 0o600)
+        self.key_name = f"{tag}of-the-victim"
+        with suppress(OSError):  # a host without keyrings, or that forbids them
+            self.key = syscall("add_key", b"user", self.key_name.encode(), b"x", 1, KEYRING_OF_USER)
         self.facts = {
+            "key_name": self.key_name,
             "victim": os.getpid(),
             "victim_group": os.getpgid(0),
             "victim_address": ctypes.addressof(self.memory),
@@ -162,6 +168,8 @@ class Victim:
 
     def end(self) -> None:
         syscall("shmctl", self.shm, IPC_RMID, 0)
+        with suppress(OSError, AttributeError):
+            syscall("keyctl", KEYCTL_UNLINK, self.key, KEYRING_OF_USER)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 
 from sandboxd.config import Retention
@@ -14,17 +12,6 @@ from sandboxd.operations.housekeeping import tidy_up
 from tests.http.tiny_host import Tiny, rpc, tiny_host
 
 HEADERS = {"A2A-Version": "1.0"}
-
-
-@attrs.frozen
-class Later:
-    """A clock that is some days ahead of every task."""
-
-    clock: Any
-    days: int
-
-    def now(self) -> Any:
-        return self.clock.now() + timedelta(days=self.days)
 
 
 async def ended(tiny: Tiny) -> str:
@@ -38,7 +25,7 @@ async def ended(tiny: Tiny) -> str:
 async def tidy_after(tiny: Tiny, days: int, retention: Retention) -> None:
     host = tiny.doors.host
     # Stories are told in the past of the test's day or in its future; what counts is the distance.
-    await tidy_up(attrs.evolve(host, clock=Later(host.clock, days)), retention)
+    await tidy_up(host, retention, host.clock.now() + timedelta(days=days))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import os
 import platform
 import socket
 import struct
+import termios
 import threading
 import time
 from collections.abc import Callable
@@ -104,6 +105,13 @@ def test_with_a_network_there_are_connections_but_no_paths():
 
     assert under_the_filter(connect, network=True) == 0
     assert under_the_filter(lambda: socket.socket(socket.AF_UNIX).close(), network=True) == errno.EACCES
+    for kind, number in (
+        (socket.SOCK_STREAM, 132),
+        (socket.SOCK_STREAM, 262),
+        (socket.SOCK_DGRAM, 136),
+    ):  # SCTP, MPTCP, UDP-Lite
+        refused = under_the_filter(partial(socket.socket, socket.AF_INET, kind, number), network=True)
+        assert refused == errno.EPROTONOSUPPORT
     listener.close()
 
 
@@ -274,3 +282,39 @@ def test_no_program_for_the_kernel_goes_to_a_socket(alone):
     attach()  # it does work
     assert under_the_filter(attach, alone=alone) == errno.EPERM
     assert under_the_filter(size, alone=alone) == 0
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_open_file_tells_of_itself_and_takes_no_orders(tmp_path, alone):
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT, 0o600)
+    orders = {"FS_IOC_SETFLAGS": 0x40086602, "EXT4_IOC_SETVERSION": 0x40086604, "BTRFS_IOC_SUBVOL_CREATE": 0x5000940E}
+
+    def order(number: int) -> None:
+        fcntl.ioctl(fd, number, bytes(8))
+
+    assert {name: under_the_filter(partial(order, number), alone=alone) for name, number in orders.items()} == dict.fromkeys(
+        orders, errno.ENOTTY
+    )
+    assert under_the_filter(lambda: fcntl.ioctl(fd, termios.FIOCLEX), alone=alone) == 0
+    assert under_the_filter(lambda: fcntl.ioctl(fd, 2, bytes(4)), alone=alone) == 0  # FIGETBSZ
+    os.close(fd)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_pair_of_sockets_tells_nothing_of_the_host_s_interfaces(alone):
+    def name_of_the_first() -> None:
+        fcntl.ioctl(socket.socketpair()[0], 0x8910, struct.pack("=16si20x", b"", 1))  # SIOCGIFNAME: the loopback device
+
+    assert under_the_filter(name_of_the_first, alone=alone) == errno.ENOTTY
+    assert under_the_filter(name_of_the_first, alone=alone, network=True) == 0
+    assert under_the_filter(lambda: fcntl.ioctl(socket.socketpair()[0], 0x8902, struct.pack("=i", 0)), alone=alone) == 0
+
+
+def test_where_names_are_others_no_attributes_are_told(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+
+    assert under_the_filter(lambda: os.listxattr(file), alone=False) == errno.ENOTSUP
+    assert under_the_filter(lambda: os.listxattr(file)) == 0
+    with file.open() as opened:
+        assert under_the_filter(lambda: os.listxattr(opened.fileno()), alone=False) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import attrs
 import pytest
@@ -14,7 +15,7 @@ from sandboxd.runner import cgroup
 from sandboxd.runner.client import Spawner, open_spawner
 from sandboxd.runner.isolation.levels import Kept, resolve
 from sandboxd.runner.isolation.selftest import probe_for
-from tests.runner.workshop import NO_CGROUP, Workshop, finish, output, read_until, started
+from tests.runner.workshop import NO_CGROUP, Workshop, finish, output, read_until, started, wait_until
 
 ROUNDS = 20
 IGNORE = "import os, signal, sys, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
@@ -330,3 +331,36 @@ async def finish_without_closing(process) -> None:
     await output(process)
     await process.wait()
     await process.end_tree()
+
+
+TRACED = """
+import ctypes, os, pathlib, signal
+may = ctypes.CDLL(None).ptrace(0, 0, 0, 0) == 0  # PTRACE_TRACEME
+pathlib.Path("asked").write_text(str(may))
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+async def test_a_run_that_has_its_parent_trace_it_is_a_run_like_others(shop, spawner):
+    """The spawner is told of its stops, which are no ends."""
+    shop.write(TRACED)
+    process = await spawner.start(shop.request())
+    await shop.wait_for("asked")
+    await trio.to_thread.run_sync(wait_until, (shop.root / "asked").read_text, 10)
+    if (shop.root / "asked").read_text() != "True":
+        pytest.skip("NOT TESTED HERE: a run that is traced (nobody may be, on this host)")
+    await trio.to_thread.run_sync(wait_until, lambda: is_traced(process.pid), 10)
+
+    shop.write("print('well')")
+    status, out, _ = await finish(await spawner.start(shop.request(task_id="task-2")))
+
+    assert (status.code, out) == (0, b"well\n")
+    assert process.is_alive()
+    assert await process.stop(grace_s=0) == ()
+    assert (await process.wait()).signal == "SIGKILL"
+    process.close()
+
+
+def is_traced(pid: int) -> bool:
+    """Whether it is stopped for whoever traces it (proc_pid_stat(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "t"

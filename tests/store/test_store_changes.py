@@ -6,17 +6,18 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from sandboxd.db.connection import connect
 from sandboxd.db.schema import migrate
 from sandboxd.store import changes, queries
-from sandboxd.store.base import Conflict, Entry
+from sandboxd.store.base import AuditEntry, Conflict, Entry
 from sandboxd.store.changes import Change
 from sandboxd.store.files import Files
 from sandboxd.store.schema import SCHEMA
 from sandboxd.tasks.view import fold
-from tests.store.story import Story
+from tests.store.story import NOON, Story
 
 
 @pytest.fixture
@@ -84,3 +85,16 @@ def test_a_change_that_another_one_of_its_call_forestalled_is_a_conflict(connect
 
     with pytest.raises(Conflict, match="after event 2: it stands at 4"):
         changes.keep(connection, [teller.changes[2], teller.changes[2]], files)
+
+
+def test_output_that_somebody_is_said_to_have_sent_is_a_mistake_of_ours():
+    teller = whole_life("a")
+    entry = attrs.evolve(teller.wrote(b"x"), note=AuditEntry(NOON, "alice", "here", "send", "box", "accepted"))
+    with pytest.raises(ValueError, match="no message"):
+        changes.prepare([entry], attrs.evolve(teller.view, seq=1), after=0)
+
+
+def test_a_task_that_begins_with_output_is_a_mistake_of_ours():
+    teller = whole_life("a")
+    with pytest.raises(ValueError, match="does not begin with output"):
+        changes.prepare([teller.wrote(b"x")], attrs.evolve(teller.view, seq=1), after=0, principal="alice")

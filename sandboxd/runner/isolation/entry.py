@@ -28,7 +28,9 @@ _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
     0x20000000,
     0x40000000,
 )
-_MOVE_MOUNT, _MOUNT_SETATTR = 429, 442  # the same numbers on every architecture
+_MOVE_MOUNT, _FSCONFIG, _FSPICK, _MOUNT_SETATTR = 429, 431, 433, 442  # the same numbers on every architecture
+_SET_STRING, _RECONFIGURE = 1, 7  # enum fsconfig_command (linux/mount.h)
+_NAME_BYTES: Final = 1024  # what a file without content takes of the kernel's memory
 _AT_EMPTY_PATH: Final = 0x1000
 _NOEXEC: Final = struct.pack("=QQQQ", 0x8, 0, 0, 0)  # struct mount_attr: MOUNT_ATTR_NOEXEC is to be set
 _MOVE_MOUNT_T_EMPTY_PATH: Final = 0x40
@@ -75,6 +77,7 @@ def put_in_place(view: View) -> list[int]:
         fds.append(place)
     os.close(workspace)
     _no_code(_AT_FDCWD, places.TMP)
+    _bound_names(places.TMP, view.tmp_bytes // _NAME_BYTES)
     return fds
 
 
@@ -101,6 +104,16 @@ def _no_code(fd: int, name: str) -> None:
     """Of the mount that stands there (mount_setattr(2))."""
     at, size = ctypes.c_uint(_AT_EMPTY_PATH), ctypes.c_size_t(len(_NOEXEC))
     linux.syscall(_MOUNT_SETATTR, ctypes.c_int(fd), name.encode(), at, _NOEXEC, size)
+
+
+def _bound_names(path: str, most: int) -> None:
+    """How many files may be on the tmpfs there; its size counts their content alone (fsconfig(2), Linux 5.2)."""
+    tmpfs = linux.syscall(_FSPICK, ctypes.c_int(_AT_FDCWD), path.encode(), ctypes.c_uint(0))
+    try:
+        for command, key, value in ((_SET_STRING, b"nr_inodes", str(most).encode()), (_RECONFIGURE, None, None)):
+            linux.syscall(_FSCONFIG, ctypes.c_int(tmpfs), ctypes.c_uint(command), key, value, ctypes.c_int(0))
+    finally:
+        os.close(tmpfs)
 
 
 def _open(path: str, outside_fd: int) -> int:

@@ -35,6 +35,7 @@ CURE: Final = (
 )
 SHELF: Final = "/.shelf"  # folders that wait to be moved to their place
 _READY_S: Final = 5.0  # 5 ms on an idle machine
+_KEYS: Final = "/proc/keys"
 _CATS: Final = ("/usr/bin/cat", "/bin/cat")
 _MESSAGE_MAX_BYTES: Final = 4096
 
@@ -133,15 +134,15 @@ def begin(view: View, *, bubblewrap: str = BUBBLEWRAP, cgroup_fd: int | None = N
         fds += [said, child_err]
         told, child_info = os.pipe()
         fds += [told, child_info]
-        child_words, words = os.pipe()
-        fds += [child_words, words]
-        # Through a pipe, which holds 64 KiB: what stands on the command line can be read inside, and names the host's folders.
+        words = os.memfd_create("words")
+        fds.append(words)
+        # Not on the command line, which can be read inside and names the host's folders. Nor through a pipe: it holds 8 KiB
+        # alone where a run has taken all the room that its user has for pipes (pipe(7)).
         copied = _plain_files(places.etc(network=view.network))
         fds += copied.values()
-        told_words = b"".join(os.fsencode(word) + b"\0" for word in _arguments(view, child_info, copied))
-        os.set_blocking(words, False)
-        passed = (child_words, child_info, view.workspace.fd, *(bound.fd for bound in view.writable), *copied.values())
-        arguments = [bubblewrap, "--args", str(child_words), "--", cat()]
+        _write_all(words, b"".join(os.fsencode(word) + b"\0" for word in _arguments(view, child_info, copied)))
+        passed = (words, child_info, view.workspace.fd, *(bound.fd for bound in view.writable), *copied.values())
+        arguments = [bubblewrap, "--args", str(words), "--", cat()]
         pid = _start(arguments, (child_in, child_out, child_err), passed, cgroup_fd, marker)
     except OSError as error:
         _close(fds)
@@ -149,14 +150,12 @@ def begin(view: View, *, bubblewrap: str = BUBBLEWRAP, cgroup_fd: int | None = N
     made = Sandbox(pid, life, told, echo, said)
     try:
         os.write(life, b".")
-        if os.write(words, told_words) < len(told_words):
-            raise OSError("`[isolation] read` names too much")
     except OSError as error:
         made.undo()
         _close(made.news_fds)
         raise Unusable(_text(error)) from error
     finally:
-        _close((child_in, child_out, child_err, child_info, child_words, words, *copied.values()))
+        _close((child_in, child_out, child_err, child_info, words, *copied.values()))
     return made
 
 
@@ -193,6 +192,8 @@ def _arguments(view: View, info_fd: int, copied: Mapping[str, int]) -> list[str]
         how = ["--perms", "0444", "--file", str(copied[name])] if name in copied else ["--ro-bind-try", name]
         words += [*how, name]
     words += ["--proc", "/proc"]
+    if Path(_KEYS).exists():  # they are a user's, in whatever namespace
+        words += ["--dev-bind", os.devnull, _KEYS]
     for name in (*places.DEVICES_READ, *places.DEVICES_WRITE):
         words += ["--dev-bind-try", name, name]
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
@@ -231,6 +232,13 @@ def _start(arguments: Sequence[str], streams: Sequence[int], passed: Sequence[in
         finally:
             os._exit(127)
     return pid
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """And back to the beginning."""
+    while data:
+        data = data[os.write(fd, data) :]
+    os.lseek(fd, 0, os.SEEK_SET)
 
 
 def _last_words(said: int) -> str:

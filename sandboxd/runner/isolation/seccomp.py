@@ -8,17 +8,22 @@ errno, so that programs go on by other means; only a foreign table of calls (32-
 A file or folder with the set-user-id or set-group-id bit cannot be made: others who share the workspace could run it with the
 rights of the daemon's user. openat2 keeps its mode in memory, so it fails with ENOSYS, and libraries fall back to openat.
 
-At `standard` changing a file by its name alone (mode, owner, times, attributes) is refused too: Landlock does not know these
-calls, and the run has the daemon's user id. By a descriptor of a file that it may open they still work. Neither may a run ask
-there for session, priority or scheduling by a pid, which might be another's; 0, its own, works. sched_getaffinity says ENOSYS
-and not EPERM: glibc's pthread_getattr_np, which every runtime calls, asks by its own thread's number and goes on after that
-alone. getpgid is left, for `killpg(getpgid(child))` is how children are ended, and so is what pthread_getschedparam asks by its
-own thread's number (Node prints that it failed); of the pids in `hidden`, the daemon's and the spawner's, they say that there
-is no such process. capget goes, whose pid stands in memory, and so do the clocks of other processes' processor time. Inside
-bubblewrap the mounts say what may be changed, and there are no other processes.
+At `standard` changing a file by its name alone (mode, owner, times, attributes) is refused too, and so is reading attributes:
+Landlock does not know these calls, and the run has the daemon's user id. By a descriptor of a file that it may open they
+still work. Neither may a run ask there for session, priority or scheduling by a pid, which might be another's; 0, its own,
+works. sched_getaffinity says ENOSYS and not EPERM: glibc's pthread_getattr_np, which every runtime calls, asks by its own
+thread's number and goes on after that alone. getpgid is left, for `killpg(getpgid(child))` is how children are ended, and so
+is what pthread_getschedparam asks by its own thread's number (Node prints that it failed); of the pids in `hidden`, the
+daemon's and the spawner's, they say that there is no such process. capget goes, whose pid stands in memory, and so do the
+clocks of other processes' processor time. Inside bubblewrap the mounts say what may be changed, and there are no other
+processes.
 
 Whoever may look up a folder may watch it by inotify, the daemon's state folder too: at `standard` it is ENOSYS, as on a kernel
 that was built without it, so that programs look again and again instead.
+
+Of ioctls those of terminals are left, but for typing, and what tells of an open file; all others fail as unknown (ENOTTY):
+by a descriptor for reading a file system would change flags and versions, make subvolumes and take keys, which neither Landlock
+nor a mode knows of, and any socket at all tells the host's interfaces, a pair of Unix sockets too.
 
 At `standard` a process may not hide its own descriptors either (PR_SET_DUMPABLE): the spawner measures temporary files by
 them. A lease (F_SETLEASE) on a file that may be read keeps everybody else's writers waiting for 45 s; fallocate that keeps
@@ -64,15 +69,27 @@ _BY_NAME: Final = (
 _WATCHES: Final = ("inotify_init", "inotify_init1", "inotify_add_watch")
 _BY_CLOCK: Final = ("clock_gettime", "clock_getres", "clock_nanosleep", "timer_create")
 _ASKS_BY_MEMORY: Final = ("capget", "name_to_handle_at")  # of any process, of any file that may be looked up
-_ATTRIBUTES_BY_NAME: Final = ("setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat")
+_ATTRIBUTES_BY_NAME: Final = (
+    "setxattr", "lsetxattr", "setxattrat", "removexattr", "lremovexattr", "removexattrat",
+    "getxattr", "lgetxattr", "getxattrat", "listxattr", "llistxattr", "listxattrat", "file_getattr",
+)
 # fmt: on
 
+# ioctls are sorted by their second byte. Of terminals', which are every descriptor's too (FIONREAD, FIOCLEX), all but these:
 # TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD; TIOCEXCL, which would keep the daemon from looking whether an answer was read.
+_OF_TERMINALS: Final = 0x5400
 _TERMINAL_CALLS: Final = (0x5412, 0x541C, 0x541D, 0x5423, 0x540C)
-# FS_IOC_SETFLAGS (and for 32 bits), FS_IOC_FSSETXATTR, FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY, FS_IOC_SET_ENCRYPTION_POLICY:
-# a descriptor for reading is enough for them.
-_ATTRIBUTE_CALLS: Final = (0x40086602, 0x40046602, 0x401C5820, 0x40087602, 0x40806685, 0x800C6613)
-_PIDFS: Final = 0xFF00  # the type of ioctls that ask a pidfd about its process (PIDFS_IOCTL_MAGIC, linux/pidfd.h)
+# Of all others these, which tell of an open file, or share blocks between two: FS_IOC_GETFLAGS (and for 32 bits),
+# FS_IOC_GETVERSION, FS_IOC_FSGETXATTR, FS_IOC_FIEMAP, FIGETBSZ; FICLONE, FICLONERANGE, FIDEDUPERANGE; who owns a socket
+# (FIOSETOWN to SIOCATMARK).
+# fmt: off
+_FILE_CALLS: Final = (
+    0x80086601, 0x80046601, 0x80087601, 0x801C581F, 0xC020660B, 0x2, 0x40049409, 0x4020940D, 0xC0189436,
+    0x8901, 0x8902, 0x8903, 0x8904, 0x8905,
+)
+# fmt: on
+_OF_NETWORKS: Final = (0x8900, 0x8B00)  # interfaces and routes (netdevice(7)), and those without wires
+_TYPE_OF_CALL: Final = 0xFF00
 _LEASES: Final = (1024, 1026, 1040)  # F_SETLEASE, F_NOTIFY, F_SETDELEG (linux/fcntl.h)
 # SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF: programs that the kernel compiles into its own memory.
 _SOCKET_PROGRAMS: Final = (26, 50, 51, 52)
@@ -90,11 +107,13 @@ _MODE_AT_1: Final = ("chmod", "fchmod", "creat", "mkdir", "mknod")
 _MODE_AT_2: Final = ("fchmodat", "fchmodat2", "mkdirat", "mknodat")
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE = 1, 2, 0xF
+_IPPROTO_TCP, _IPPROTO_UDP = 6, 17
 _PER_LINUX, _ASK_PERSONALITY = 0, 0xFFFFFFFF
 _PRIO_PROCESS: Final = 0
 _IOPRIO_WHO_PROCESS: Final = 1
 _ASK_BY_PID: Final = ("getsid", "sched_getattr", "sched_rr_get_interval")
 _ASK_BUT_OF_HIDDEN: Final = ("getpgid", "sched_getscheduler", "sched_getparam")
+_PR_SCHED_CORE: Final = 62  # linux/prctl.h
 _SET_MODE_FILTER: Final = 1
 _SYS_SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 
@@ -147,9 +166,10 @@ def filter_for(machine: str, *, network: bool, alone: bool, hidden: tuple[int, .
         on("clone", _clone()),
         on("socket", _socket(network)),
         on("socketpair", _socketpair()),
-        on("ioctl", _ioctl(_TERMINAL_CALLS) if alone else _ioctl((*_TERMINAL_CALLS, *_ATTRIBUTE_CALLS), _PIDFS)),
+        on("ioctl", _ioctl(network)),
         on("fcntl", (*bpf.load_argument(1), *bpf.if_one_of(_LEASES, _NO), *_YES)),
         on("fallocate", _fallocate()),
+        on("prctl", _prctl(alone)),
         on("setsockopt", _setsockopt()),
         *(
             on(name, _only(0, 0))
@@ -175,21 +195,26 @@ def _clone() -> Block:
 
 
 def _socket(network: bool) -> Block:
+    """TCP and UDP alone: by a protocol's number a socket of the same family has the kernel load others (SCTP, UDP-Lite)."""
     if not network:
         return bpf.give(_NO_NETWORK)
-    kind = _of_type(_SOCK_STREAM, _SOCK_DGRAM)
+    tcp, udp = _of_protocols(_IPPROTO_TCP), _of_protocols(_IPPROTO_UDP)
+    kinds = (*bpf.if_equal(_SOCK_STREAM, tcp), *bpf.if_equal(_SOCK_DGRAM, udp), *bpf.give(_NO_NETWORK))
+    kind = (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *kinds)
     families = [bpf.if_equal(family, kind) for family in (_AF_INET, _AF_INET6)]
     return (*bpf.load_argument(0), *families[0], *families[1], *bpf.give(_NO_NETWORK))
 
 
+def _of_protocols(protocol: int) -> Block:
+    """That, or the type's own; programs that try another first (MPTCP) take this for a kernel without it."""
+    told = bpf.if_one_of((0, protocol), bpf.ALLOW)
+    return (*bpf.load_argument(2), *told, *bpf.give(bpf.refuse(errno.EPROTONOSUPPORT)))
+
+
 def _socketpair() -> Block:
     """Connected for good. One of datagrams could be connected to any path afterwards, /dev/log or a manager's socket."""
-    return (*bpf.load_argument(0), *bpf.if_equal(_AF_UNIX, _of_type(_SOCK_STREAM)), *bpf.give(_NO_NETWORK))
-
-
-def _of_type(*types: int) -> Block:
-    told = bpf.if_one_of(types, bpf.ALLOW)
-    return (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *told, *bpf.give(_NO_NETWORK))
+    of_streams = (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *bpf.if_equal(_SOCK_STREAM, _YES), *bpf.give(_NO_NETWORK))
+    return (*bpf.load_argument(0), *bpf.if_equal(_AF_UNIX, of_streams), *bpf.give(_NO_NETWORK))
 
 
 def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
@@ -206,7 +231,6 @@ def _pids_are_closed(
 ) -> tuple[Block, ...]:
     return (
         bpf.if_one_of(numbers(*_ASKS_BY_MEMORY), _NO),
-        on("prctl", _dumpable()),
         *(on(name, _unless_of(hidden)) for name in _ASK_BUT_OF_HIDDEN),
         *(on(name, _only(0, 0)) for name in _ASK_BY_PID),
         on("sched_getaffinity", _only(0, 0, otherwise=bpf.refuse(errno.ENOSYS))),
@@ -220,16 +244,19 @@ def _unless_of(hidden: tuple[int, ...]) -> Block:
     return (*bpf.load_argument(0), *bpf.if_one_of(hidden, bpf.refuse(errno.ESRCH)), *_YES)
 
 
-def _ioctl(refused: tuple[int, ...], kind: int | None = None) -> Block:
-    """`kind`: the type byte, in its place, of those that fail as on an older kernel."""
-    of_kind = () if kind is None else (*bpf.mask(0xFF00), *bpf.if_equal(kind, bpf.give(bpf.refuse(errno.ENOTTY))))
-    return (*bpf.load_argument(1), *bpf.if_one_of(refused, _NO), *of_kind, *_YES)
+def _ioctl(network: bool) -> Block:
+    """What is no terminal's, and not among the few of files, fails as what is behind the descriptor does not know it."""
+    types = (_OF_TERMINALS, *(_OF_NETWORKS if network else ()))
+    of_types = (*bpf.mask(_TYPE_OF_CALL), *bpf.if_one_of(types, bpf.ALLOW))
+    named = (*bpf.if_one_of(_TERMINAL_CALLS, _NO), *bpf.if_one_of(_FILE_CALLS, bpf.ALLOW))
+    return (*bpf.load_argument(1), *named, *of_types, *bpf.give(bpf.refuse(errno.ENOTTY)))
 
 
-def _dumpable() -> Block:
-    """Whatever a process asks of itself but to be hidden."""
+def _prctl(alone: bool) -> Block:
+    """Whatever a process asks of itself but a core to itself, and, where it is to be measured, to be hidden."""
     hides = (*bpf.load_argument(1), *bpf.if_equal(0, bpf.give(_NO)), *_YES)
-    return (*bpf.load_argument(0), *bpf.if_equal(linux.PR_SET_DUMPABLE, hides), *_YES)
+    hidden = () if alone else bpf.if_equal(linux.PR_SET_DUMPABLE, hides)
+    return (*bpf.load_argument(0), *bpf.if_equal(_PR_SCHED_CORE, bpf.give(_NO)), *hidden, *_YES)
 
 
 def _fallocate() -> Block:

@@ -37,7 +37,7 @@ SYS = {
     "move_mount": 429, "fsopen": 430, "fspick": 433, "pidfd_open": 434, "clone3": 435, "openat2": 437, "pidfd_getfd": 438,
     "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "landlock_create_ruleset": 444,
     "landlock_add_rule": 445, "landlock_restrict_self": 446, "process_mrelease": 448, "fchmodat2": 452, "statmount": 457,
-    "listmount": 458, "setxattrat": 463, "file_setattr": 469,
+    "listmount": 458, "setxattrat": 463, "getxattrat": 464, "listxattrat": 465, "file_setattr": 469,
 }  # fmt: skip
 X32_BIT = 0x40000000
 

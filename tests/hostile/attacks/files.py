@@ -190,6 +190,44 @@ def handle_of_the_state(t: Targets) -> str | None:
 
 
 @attack
+def attribute_of_a_file_outside(t: Targets) -> str | None:
+    """getxattr(2) by a name: reading without opening."""
+    return f"{os.getxattr(t.secret, t.attribute)!r}"
+
+
+@attack
+def attributes_of_a_file_outside(t: Targets) -> str | None:
+    return ", ".join(os.listxattr(t.secret)) or None
+
+
+@attack
+def attribute_by_the_newest_call(t: Targets) -> str | None:
+    """getxattrat (Linux 6.13)."""
+    value = ctypes.create_string_buffer(64)
+    arguments = struct.pack("=QII", ctypes.addressof(value), 64, 0)
+    syscall("getxattrat", AT_FDCWD, t.secret.encode(), 0, t.attribute.encode(), arguments, len(arguments))
+    return f"{value.value!r}"
+
+
+@attack
+def attributes_by_the_newest_call(t: Targets) -> str | None:
+    names = ctypes.create_string_buffer(256)
+    size = syscall("listxattrat", AT_FDCWD, t.secret.encode(), 0, names, 256)
+    return f"{names.raw[:size]!r}" if size else None
+
+
+@attack
+def link_of_a_folder_outside(t: Targets) -> str | None:
+    """Where a symbolic link points: readlink(2) asks for no right on it."""
+    return f"read {os.readlink(t.link)}"
+
+
+@attack
+def stat_another_workspace(t: Targets) -> str | None:
+    return f"{os.stat(t.sibling).st_size} bytes"
+
+
+@attack
 def stat_key_of_the_home(t: Targets) -> str | None:
     return f"{os.stat(t.key).st_size} bytes"
 

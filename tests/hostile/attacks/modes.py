@@ -12,6 +12,8 @@ from tests.hostile.attacks.craft import Targets, attack, syscall, write
 
 AT_FDCWD = -100
 FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY = 0x80086601, 0x40086602, 0x40806685
+FS_IOC_GETVERSION, EXT4_IOC_SETVERSION, EXT4_IOC_MIGRATE = 0x80087601, 0x40086604, 0x6609
+FS_IOC_ADD_ENCRYPTION_KEY, BTRFS_IOC_SUBVOL_CREATE = 0xC0506617, 0x5000940E
 
 
 @attack
@@ -98,6 +100,37 @@ def flags_by_an_open_descriptor(t: Targets) -> str | None:
     fd = os.open(t.workspace_file_2, os.O_RDONLY)
     fcntl.ioctl(fd, FS_IOC_SETFLAGS, fcntl.ioctl(fd, FS_IOC_GETFLAGS, bytes(8)))
     return "set them"
+
+
+@attack
+def version_by_an_open_descriptor(t: Targets) -> str | None:
+    """EXT4_IOC_SETVERSION, which is not FS_IOC_SETVERSION: the same for ext4."""
+    fd = os.open(t.workspace_file_2, os.O_RDONLY)
+    fcntl.ioctl(fd, EXT4_IOC_SETVERSION, fcntl.ioctl(fd, FS_IOC_GETVERSION, bytes(8)))
+    return "set it"
+
+
+@attack
+def layout_by_an_open_descriptor(t: Targets) -> str | None:
+    """EXT4_IOC_MIGRATE: how its blocks are laid out."""
+    fcntl.ioctl(os.open(t.workspace_file_2, os.O_RDONLY), EXT4_IOC_MIGRATE)
+    return "laid it out anew"
+
+
+@attack
+def subvolume_by_an_open_folder(t: Targets) -> str | None:
+    """BTRFS_IOC_SUBVOL_CREATE makes a folder by a descriptor for reading, and asks nobody but the mode."""
+    argument = ctypes.create_string_buffer(struct.pack("=q4088s", 0, b"subvolume"))
+    syscall("ioctl", os.open(t.root, os.O_RDONLY), BTRFS_IOC_SUBVOL_CREATE, argument)
+    return "made it"
+
+
+@attack
+def key_for_the_file_system(t: Targets) -> str | None:
+    """FS_IOC_ADD_ENCRYPTION_KEY: kernel memory, and a key of the user's, for whoever can open a file there."""
+    argument = struct.pack("=II32xII32x", 2, 0, 64, 0).ljust(80, bytes(1)) + bytes(64)
+    fcntl.ioctl(os.open(t.root, os.O_RDONLY), FS_IOC_ADD_ENCRYPTION_KEY, argument)
+    return "added it"
 
 
 @attack

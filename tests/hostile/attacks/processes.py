@@ -148,6 +148,30 @@ def shared_memory_of_the_host(t: Targets) -> str | None:
 
 
 @attack
+def keys_of_the_user(t: Targets) -> str | None:
+    """keyrings(7): whatever keys the user has, by their names."""
+    with open("/proc/keys") as file:
+        return "saw the victim's" if t.key_name in file.read() else None
+
+
+@attack
+def namespaces_above(t: Targets) -> str | None:
+    """ioctl_ns(2), NS_GET_PARENT: from one's own namespaces to those around them."""
+    return first([partial(above, name) for name in ("pid", "user")])
+
+
+def above(name: str) -> str:
+    return f"has {fcntl.ioctl(os.open(f'/proc/self/ns/{name}', os.O_RDONLY), 0xB702)}"
+
+
+@attack
+def mounts_of_the_host(t: Targets) -> str | None:
+    """Where the daemon's folders are, by the table of mounts."""
+    with open("/proc/self/mountinfo") as file:
+        return "saw them" if t.state in file.read() else None
+
+
+@attack
 def child_in_the_daemons_cgroup(t: Targets) -> str | None:
     """clone3(2), CLONE_INTO_CGROUP: born where no end of the task's own reaches."""
     if not t.daemon_cgroup:

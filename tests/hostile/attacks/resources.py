@@ -68,6 +68,19 @@ def fill_and_keep(most: int) -> int:
     return written
 
 
+def name_many(most: int) -> int:
+    """Temporary files without content, which have no size; how many there could be."""
+    folder = os.environ.get("TMPDIR", "/tmp")
+    try:
+        for count in range(most):
+            os.close(os.open(os.path.join(folder, f"name-{count}"), os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return count
+    return most
+
+
 @bomb
 def fill_shared_memory(t: Targets) -> str | None:
     return f"{fill('/dev/shm', t.tag + 'fill', 8 * MIB, each=MIB)} bytes"

@@ -15,10 +15,34 @@ import sys
 import time
 from types import SimpleNamespace
 
-from tests.hostile.attacks import files, memory, modes, processes, resources, signals, sockets, surface, terminal, writes
+from tests.hostile.attacks import (
+    files,
+    limits,
+    memory,
+    modes,
+    processes,
+    resources,
+    signals,
+    sockets,
+    surface,
+    terminal,
+    writes,
+)
 from tests.hostile.attacks.craft import ATTACKS, BOMBS, Attack, Targets
 
-ROOMS = (files, memory, modes, processes, resources, signals, sockets, surface, terminal, writes)  # they register on import
+ROOMS = (
+    files,
+    limits,
+    memory,
+    modes,
+    processes,
+    resources,
+    signals,
+    sockets,
+    surface,
+    terminal,
+    writes,
+)  # they register on import
 BOUND_S = 20.0
 
 
@@ -30,6 +54,7 @@ def main() -> None:
     if wait_for := request.get("stay"):
         told = {
             "filled": resources.fill_and_keep(request.get("fill", 0)),
+            "named": resources.name_many(request.get("names", 0)),
             "children": resources.fork_as_many_as(request.get("forks", 0)),
         }
         hoarded = resources.hoard_descriptors() if request.get("hoard") else 0

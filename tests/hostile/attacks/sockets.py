@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import array
 import errno
+import fcntl
 import os
 import socket
 import struct
 import time
+from functools import partial
 
-from tests.hostile.attacks.craft import SYS, Targets, attack, syscall
+from tests.hostile.attacks.craft import SYS, Targets, attack, first, syscall
 
+SIOCGIFNAME, SIOCGIFHWADDR = 0x8910, 0x8927
 MPTCP, UDPLITE = 262, 136
 MSG_FASTOPEN = 0x20000000
 
@@ -139,6 +142,19 @@ def program_for_the_kernel_on_a_pair(t: Targets) -> str | None:
     code = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0xFFFF))  # take it all
     ours.setsockopt(socket.SOL_SOCKET, 26, struct.pack("@HP", 1, ctypes.addressof(code)))
     return "it runs there"
+
+
+@attack
+def interfaces_by_a_pair(t: Targets) -> str | None:
+    """Whatever socket one has, a pair of Unix sockets too, asks about the host's network interfaces (netdevice(7))."""
+    ours, _ = socket.socketpair()
+    return first([partial(address_of, ours, number) for number in (2, 3, 4, 1)])
+
+
+def address_of(sock: socket.socket, number: int) -> str:
+    name = fcntl.ioctl(sock, SIOCGIFNAME, struct.pack("=16si20x", b"", number))[:16]
+    address = fcntl.ioctl(sock, SIOCGIFHWADDR, name + bytes(24))[18:24]
+    return f"{name.rstrip(bytes(1)).decode()} {address.hex(':')}"
 
 
 @attack

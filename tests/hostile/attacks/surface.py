@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import struct
 import subprocess
@@ -14,7 +13,6 @@ from functools import partial
 from tests.hostile.attacks.craft import X32_BIT, Targets, absent, attack, first, syscall
 
 CLONE_NEWTIME = 0x80
-RLIMIT_NICE, RLIMIT_RTPRIO = 13, 14
 KEYRING_OF_USER, IPC_RMID = -4, 0
 NAMESPACES = {
     "mount": 0x00020000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000,
@@ -303,36 +301,19 @@ def capabilities(t: Targets) -> str | None:
 
 
 @attack
+def capabilities_of_the_daemon(t: Targets) -> str | None:
+    """What a unit gives the daemon is handed down to all that it starts (AmbientCapabilities=)."""
+    libc = ctypes.CDLL(None)
+    kept = [number for number in range(64) if libc.prctl(47, 1, number, 0, 0) == 1]  # PR_CAP_AMBIENT_IS_SET
+    return f"{kept}" if kept else None
+
+
+@attack
 def capabilities_in_a_program(t: Targets) -> str | None:
     """What exec gives back, where it is root in its namespace or the bounding set allows."""
     if os.geteuid() == 0 and t.uid != 0:
         return "root in there"
     raise absent("not root")
-
-
-@attack
-def core_dump(t: Targets) -> str | None:
-    return raised(resource.RLIMIT_CORE, 1 << 20)
-
-
-@attack
-def priority_by_its_limits(t: Targets) -> str | None:
-    """A host may let its users be real-time (limits.conf, for sound); a task is none of them."""
-    found = [resource.getrlimit(kind)[1] for kind in (RLIMIT_NICE, RLIMIT_RTPRIO)]
-    return f"{found}" if any(found) else None
-
-
-@attack
-def more_files_than_allowed(t: Targets) -> str | None:
-    return raised(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1] + 1)
-
-
-def raised(kind: int, value: int) -> str | None:
-    try:
-        resource.setrlimit(kind, (value, value))
-    except ValueError:  # how Python spells EPERM here
-        return None
-    return "may"
 
 
 @attack
