@@ -29,6 +29,7 @@ from sandboxd.http.head import HEAD, Head
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, said_in
 from sandboxd.http.once import act_once
 from sandboxd.operations.host import Caller
+from sandboxd.serving.one_task import InOneTask
 from sandboxd.serving.peer import PEER
 
 Handler = Callable[..., Awaitable[quart.Response]]
@@ -118,8 +119,7 @@ def host_routes() -> tuple[Route, ...]:
 def make_app(doors: Doors) -> Edge:
     """The ASGI application; `server.serve` runs it. Its lifespan and its nursery are never used: both swallow errors."""
     app = QuartTrio(__name__, static_folder=None)
-    app.config["BODY_TIMEOUT"] = doors.settings.body_timeout_s
-    app.config["MAX_CONTENT_LENGTH"] = None  # the edge counts
+    app.asgi_http_class = InOneTask  # type: ignore[assignment]  # QuartTrio narrows what Quart says of it
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["tenant"] = _Tenant
@@ -129,7 +129,8 @@ def make_app(doors: Doors) -> Edge:
         _add(app, doors, route, "")
         _add(app, doors, route, "/agents/<instance>")
     app.register_error_handler(Exception, _refuse)
-    return Edge(app, doors.presence, max_body_bytes=doors.settings.max_body_bytes)
+    limits = doors.settings
+    return Edge(app, doors.presence, max_body_bytes=limits.max_body_bytes, body_timeout_s=limits.body_timeout_s)
 
 
 def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
@@ -195,6 +196,6 @@ async def _call_id(refusal: Refusal) -> CallId:
     if not isinstance(refusal, VersionNotSupported) and not quart.g.get("is_admitted"):
         return None
     try:
-        return id_of(await read_json(quart.request, media_types=(JSON,)))
+        return id_of(await read_json(media_types=(JSON,)))
     except Exception:
         return None

@@ -25,7 +25,7 @@ from sandboxd.operations.host import Caller
 async def send_message(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     """`POST /messages:send`."""
     codec = current_speech().codec
-    call = Call(doors, caller, instance, codec, await read_json(quart.request))
+    call = Call(doors, caller, instance, codec, await read_json())
     sent = await calls.sent(call, may_wait=False)
     spelled = codec.encode_send_response(sent.reply)
     if not isinstance(sent.reply, Task) or HITL_RESPONSE_FOR in (sent.request.message.metadata or {}):
@@ -36,7 +36,7 @@ async def send_message(doors: Doors, caller: Caller, instance: str) -> quart.Res
 
 async def cancel_task(doors: Doors, caller: Caller, instance: str, ref: str) -> quart.Response:
     """`POST /tasks/{id}/cancel`."""
-    params = {**await read_optional_object(quart.request), "id": ref}
+    params = {**await read_optional_object(), "id": ref}
     return await perform(calls.cancel, doors, caller, instance, params)
 
 

@@ -22,6 +22,7 @@ from sandboxd.http.presence import Presence
 from sandboxd.operations.host import Host
 from sandboxd.operations.stream import Stream
 from sandboxd.serving import body
+from sandboxd.serving.exchange import CURRENT
 from sandboxd.serving.pace import Pace
 from sandboxd.serving.settings import DoorSettings
 
@@ -57,14 +58,14 @@ class Doors:
         )
 
 
-async def read_json(request: quart.Request, *, media_types: Sequence[str] = _READ) -> Any:
+async def read_json(*, media_types: Sequence[str] = _READ) -> Any:
     """The JSON in the body, as `body.read_json`."""
-    return await body.read_json(request, HEAD.get(), media_types)
+    return await body.read_json(CURRENT.get().body, HEAD.get(), media_types)
 
 
-async def read_optional_object(request: quart.Request) -> Mapping[str, Any]:
+async def read_optional_object() -> Mapping[str, Any]:
     """The JSON object in the body, as `body.read_optional_object`."""
-    return await body.read_optional_object(request, HEAD.get(), _READ)
+    return await body.read_optional_object(CURRENT.get().body, HEAD.get(), _READ)
 
 
 def current_speech() -> Speech:

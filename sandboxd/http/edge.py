@@ -6,9 +6,10 @@ somebody whose credentials are gone (`presence`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import MutableMapping
-from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from werkzeug.exceptions import HTTPException
 
@@ -19,7 +20,7 @@ from sandboxd.http.head import HEAD, Head
 from sandboxd.http.manners import EXTENSIONS_03
 from sandboxd.http.presence import GUEST, Guest, Presence
 from sandboxd.operations.unsent import HELD, Held
-from sandboxd.serving.exchange import App, Exchange, Header, Receive, Send
+from sandboxd.serving.exchange import CURRENT, App, Exchange, Header, Receive, Send
 from sandboxd.serving.refusals import headers_of
 
 _ECHO = b"a2a-extensions"
@@ -29,10 +30,11 @@ _ECHO_03 = b"x-a2a-extensions"
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: App, presence: Presence, *, max_body_bytes: int) -> None:
+    def __init__(self, app: App, presence: Presence, *, max_body_bytes: int, body_timeout_s: float = math.inf) -> None:
         self._app = app
         self._presence = presence
         self._max_body_bytes = max_body_bytes
+        self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
@@ -44,14 +46,16 @@ class Edge:
             held.release()  # what was sent has been taken by the kernel, or the client is gone
 
     async def _handle(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        scope["path"] = scope["path"] or "/"  # `GET ?x`: h11 lets it pass, and Quart looks at the first character
-        exchange = _Exchange(scope, receive, send, self._max_body_bytes)
+        if not scope["path"].startswith("/"):  # `GET http://host/path` (RFC 9112 §3.2.2), and `GET ?x`: h11 lets it pass
+            scope["path"] = urlsplit(scope["path"]).path or "/"
+        exchange = _Exchange(scope, receive, send, self._max_body_bytes, self._body_timeout_s)
         if (flaw := exchange.flaw()) is not None:
             await exchange.refuse(flaw)
             return
         guest = Guest(exchange.end)
         GUEST.set(guest)  # this request's context; its handler inherits it
         HEAD.set(exchange.head)
+        CURRENT.set(exchange)
         try:
             with exchange.handling:
                 try:
@@ -67,10 +71,11 @@ class Edge:
 class _Exchange(Exchange):
     """One request and its answer, as the doors speak."""
 
-    @cached_property
-    def head(self) -> Head:
-        """What the request says of itself."""
-        return Head(self.scope)
+    def __init__(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send, max_body_bytes: int, body_timeout_s: float
+    ) -> None:
+        super().__init__(scope, receive, send, max_body_bytes, body_timeout_s)
+        self.head = Head(scope)
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer without the application."""

@@ -34,7 +34,7 @@ async def call(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     body: Any = None
     is_stream = False
     try:
-        body = await read_json(quart.request, media_types=(JSON,))
+        body = await read_json(media_types=(JSON,))
         parsed = parse_call(body, version=version)
         operation = operation_of(parsed.method, version)
         is_stream = operation in STREAMS

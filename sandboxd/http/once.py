@@ -56,7 +56,7 @@ async def _params() -> Mapping[str, Any] | None:
     if not is_rpc and not quart.request.path.rstrip("/").endswith(_SENDS):
         return None
     try:
-        body = await read_json(quart.request)
+        body = await read_json()
     except Refusal:
         return None
     if is_rpc:
@@ -99,7 +99,7 @@ async def _for_this_call(body: bytes) -> bytes:
     """The kept body; a JSON-RPC answer with the id of this call."""
     if not _is_rpc():
         return body
-    return dump_json({**parse_json(body), "id": id_of(await read_json(quart.request))})
+    return dump_json({**parse_json(body), "id": id_of(await read_json())})
 
 
 def _is_refusal(status: int, body: bytes) -> bool:

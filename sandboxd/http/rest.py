@@ -23,12 +23,12 @@ from sandboxd.operations.host import Caller
 
 async def send_message(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     """`POST /message:send`."""
-    return await perform(calls.send, doors, caller, instance, await read_json(quart.request))
+    return await perform(calls.send, doors, caller, instance, await read_json())
 
 
 async def stream_message(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     """`POST /message:stream`, and `/messages:stream` of the dialect."""
-    return await perform(calls.stream, doors, caller, instance, await read_json(quart.request))
+    return await perform(calls.stream, doors, caller, instance, await read_json())
 
 
 async def tasks(doors: Doors, caller: Caller, instance: str) -> quart.Response:
@@ -55,10 +55,10 @@ async def act_on_task(doors: Doors, caller: Caller, instance: str, ref: str) -> 
     task_id, verb = split_verb(ref)
     match verb:
         case "cancel" | "subscribe":
-            params = {**await read_optional_object(quart.request), "id": task_id}
+            params = {**await read_optional_object(), "id": task_id}
             return await perform(calls.cancel if verb == "cancel" else calls.subscribe, doors, caller, instance, params)
         case "reissue":
-            params = {**await read_optional_object(quart.request), "id": task_id}
+            params = {**await read_optional_object(), "id": task_id}
             return await perform(calls.reissue, doors, caller, instance, params)
         case _:
             raise MethodNotFound(f"cannot POST `:{verb[:64]}` to a task" if verb else "cannot POST to a task: name a verb")
@@ -69,7 +69,7 @@ async def push_configs(doors: Doors, caller: Caller, instance: str, ref: str, co
     match quart.request.method:
         case "POST":
             pushing.need(doors.host)
-            body = await read_json(quart.request)
+            body = await read_json()
             if isinstance(body, dict):  # the path says which task
                 body = {name: value for name, value in body.items() if name not in ("taskId", "task_id")} | {"taskId": ref}
             return await perform(calls.create_push, doors, caller, instance, body)

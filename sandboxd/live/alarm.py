@@ -18,6 +18,9 @@ import trio
 
 from sandboxd.runner.linux import open_timer, set_timer
 
+# Whoever is to be called so soon after another is called with it: output has mostly put off what it was to look at, and then it
+# asks for a later moment. With 200 programs that talk that is 200 wakes a second and not 2,000.
+EARLY_S: Final = 0.005
 _STALE_MAX: Final = 64  # entries of the heap that count no more, beside as many as do
 
 Call = Callable[[], None]
@@ -37,7 +40,10 @@ class Alarm:
         return f"<Alarm of {len(self._set)}>"
 
     def set(self, call: Call, moment: float) -> None:
-        """Call it once at that moment of trio's clock, in place of when it was to be called; it returns at once."""
+        """Call it once at that moment of trio's clock, in place of when it was to be called; it returns at once.
+
+        Where another is called, it may be called up to `EARLY_S` before; if that is too early, it asks for the moment again.
+        """
         number = next(self._numbers)
         self._set[call] = moment, number
         if len(self._heap) > 2 * len(self._set) + _STALE_MAX:
@@ -73,13 +79,12 @@ class Alarm:
             self._heap.clear()
 
     def _ring(self) -> None:
-        """Call whoever's time has come, and drop what counts no more."""
-        while self._heap:
-            moment, number, call = self._heap[0]
-            is_set = self._set.get(call) == (moment, number)
-            if is_set and moment > trio.current_time():
-                return
-            heapq.heappop(self._heap)
-            if is_set:
+        """Call whoever's time has come, or nearly, and drop what counts no more."""
+        until, calls = trio.current_time() + EARLY_S, []
+        while self._heap and self._heap[0][0] <= until:
+            moment, number, call = heapq.heappop(self._heap)
+            if self._set.get(call) == (moment, number):
                 del self._set[call]
-                call()
+                calls.append(call)
+        for call in calls:
+            call()

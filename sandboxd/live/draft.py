@@ -23,7 +23,7 @@ from sandboxd.policy.model import PromptRules
 from sandboxd.runner.witness import Witness
 from sandboxd.tasks.events import Asked
 
-AHEAD_S: Final = 0.01  # several times what the making takes on a busy machine
+AHEAD_S: Final = 0.004  # a little more than the making takes, so that all it needs is still in the caches when it is asked
 
 
 class Drafts:

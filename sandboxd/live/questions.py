@@ -271,7 +271,7 @@ class Questions:
         return min((moment for moment in moments if moment is not None), default=float("inf"))
 
     def _ring(self) -> None:
-        """It is time, unless output has put the look off: to wake `watch` for that would cost ten times as much."""
+        """It is time, unless output has put the look off, or it is early: to wake `watch` for that would cost much more."""
         if self._next_look() > trio.current_time():
             self._set_alarm()
         else:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import quart
 
 from sandboxd.a2a.jsontext import parse_json
 from sandboxd.errors import ContentTypeNotSupported, InvalidJson
+
+Read = Callable[[], Awaitable[bytes]]  # all of the body, the same each time
+
+
+def body_of(request: quart.Request) -> Read:
+    """The body as Quart has it."""
+
+    async def read() -> bytes:
+        return await request.get_data(cache=True, as_text=False, parse_form_data=False)
+
+    return read
 
 
 class Headers(Protocol):
@@ -21,18 +32,18 @@ class Headers(Protocol):
         """Every value of a header."""
 
 
-async def read_json(request: quart.Request, headers: Headers, media_types: Sequence[str]) -> Any:
+async def read_json(read: Read, headers: Headers, media_types: Sequence[str]) -> Any:
     """The JSON in the body; `ContentTypeNotSupported` before a byte of it is read, `InvalidJson`."""
     _check_media_type(headers, media_types)
-    return parse_json(await _read(request))
+    return parse_json(await read())
 
 
-async def read_optional_object(request: quart.Request, headers: Headers, media_types: Sequence[str]) -> Mapping[str, Any]:
+async def read_optional_object(read: Read, headers: Headers, media_types: Sequence[str]) -> Mapping[str, Any]:
     """The JSON object in the body; without a body {}, whatever its Content-Type says (SDK clients send none)."""
     has_type = bool((headers.get("Content-Type") or "").strip())
     if has_type:
         _check_media_type(headers, media_types)
-    body = await _read(request)
+    body = await read()
     if not body.strip():
         return {}
     if not has_type:
@@ -41,12 +52,6 @@ async def read_optional_object(request: quart.Request, headers: Headers, media_t
     if not isinstance(value, dict):
         raise InvalidJson("cannot read the body: it must be an object")
     return value
-
-
-async def _read(request: quart.Request) -> bytes:
-    body = await request.get_data(cache=True, as_text=False, parse_form_data=False)
-    assert isinstance(body, bytes)
-    return body
 
 
 def _check_media_type(headers: Headers, media_types: Sequence[str]) -> None:

@@ -20,13 +20,16 @@ import h11
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.protocol.events import Request
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
 from sandboxd import metrics
 from sandboxd.logs import logger
+from sandboxd.serving.exchange import WHEN_LEFT
 from sandboxd.serving.settings import DoorSettings
 
 PIECE_BYTES: Final = 64 * 1024
@@ -232,12 +235,22 @@ class _Http1(H11Protocol):
             await self._send_error_response(505)
             await self.send(Closed())
             return
-        if any(name == b"upgrade" for name, _ in request.headers):
-            headers = [(name, value) for name, value in request.headers if name != b"upgrade"]
-            request = h11.Request(
-                method=request.method, target=request.target, headers=headers, http_version=request.http_version
+        # As hypercorn's own, but for its looks at every header, which are for WebSockets, and its count, which nobody reads.
+        self.stream = HTTPStream(
+            *(self.app, self.config, self.context, self.task_group, self.ssl, self.client, self.server),
+            *(self.stream_send, STREAM_ID),
+        )
+        await self.stream.handle(
+            Request(
+                stream_id=STREAM_ID,
+                headers=[(name, value) for name, value in request.headers if name != b"upgrade"],
+                http_version=request.http_version.decode(),
+                method=request.method.decode("ascii").upper(),
+                raw_path=request.target,
+                state=self.connection_state,
             )
-        await super()._create_stream(request)
+        )
+        self.keep_alive_requests += 1
 
 
 class _Handlers(TaskGroup):
@@ -252,6 +265,7 @@ class _Handlers(TaskGroup):
         self, app: AppWrapper, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
     ) -> Callable[[Any], Awaitable[None]]:
         inbox = _Inbox()
+        scope["extensions"][WHEN_LEFT] = inbox.when_left
         self._requests.start_soon(self._handle, app, scope, inbox, send)
         return inbox.put
 
@@ -282,10 +296,20 @@ class _Inbox:
 
     def __init__(self) -> None:
         self._put, self._get = trio.open_memory_channel[Any](_INBOX_MESSAGES)
+        self._has_left = False
+        self._when_left: Callable[[], None] = _nothing
+
+    def when_left(self, act: Callable[[], None]) -> None:
+        """Have that called once the client is gone, or the request over."""
+        self._when_left = act
+        if self._has_left:
+            act()
 
     async def put(self, message: Any) -> None:
         if message["type"] == "http.disconnect":
+            self._has_left = True
             self._put.close()
+            self._when_left()
             return
         # Broken, closed: the handler has answered already, or the client is gone.
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -308,3 +332,7 @@ class _Inbox:
 
     def close(self) -> None:
         self._get.close()
+
+
+def _nothing() -> None:
+    pass

@@ -5,10 +5,13 @@ It counts the bytes of the body (Quart does not in every version), and can end a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Final
 
 import trio
+from werkzeug.exceptions import RequestTimeout
 
 from sandboxd.errors import InvalidRequest, Refusal, TooLarge
 
@@ -17,12 +20,20 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 Header = tuple[bytes, bytes]
+WHEN_LEFT: Final = "sandboxd.when_left"  # extension of ASGI: takes what is to be called once the client has left
 
 
 class Exchange:
     """One request and its answer; what an application's own edge adds stands in its subclass."""
 
-    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send, max_body_bytes: int) -> None:
+    def __init__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        send: Send,
+        max_body_bytes: int,
+        body_timeout_s: float = math.inf,
+    ) -> None:
         self.handling = trio.CancelScope()
         self.refusal: Refusal | None = None  # what ends it, if it has not been answered
         self.has_answered = False
@@ -30,18 +41,24 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._max_body_bytes = max_body_bytes
+        self._body_timeout_s = body_timeout_s
         self._body_bytes = 0
+        self._body: bytes | None = None
+        self._is_ending = False
 
     def flaw(self) -> Refusal | None:
         """Why it is refused by its headers alone."""
-        headers = self.scope["headers"]
+        size: int | None = None
+        is_coded = False
+        for name, value in self.scope["headers"]:
+            if name == b"content-length":
+                size = int(value)  # h11 has checked that it is a number, and the only one
+            elif name == b"transfer-encoding":
+                is_coded = True
         # Somebody before us may see another end of the body than we do (request smuggling, RFC 9112 §6.1).
-        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+        if is_coded and size is not None:
             return InvalidRequest("cannot read the body: both Transfer-Encoding and Content-Length say how long it is")
-        # h11 has checked that it is a number.
-        if any(name == b"content-length" and int(value) > self._max_body_bytes for name, value in headers):
-            return self.too_large()
-        return None
+        return self.too_large() if size is not None and size > self._max_body_bytes else None
 
     async def receive(self) -> Message:
         """The next piece of the request; over the limit, the handler is cancelled (it has not seen a whole body)."""
@@ -51,6 +68,37 @@ class Exchange:
             self.end(self.too_large())
             await trio.lowlevel.checkpoint()
         return message
+
+    async def body(self) -> bytes:
+        """All of the body; `RequestTimeout` when it is not there in time. It is kept."""
+        if self._body is None:
+            pieces: list[bytes] = []
+            with trio.move_on_after(self._body_timeout_s) as patience:
+                while await self._take_piece(pieces):
+                    pass
+                self._body = b"".join(pieces)
+            if self._body is None:
+                assert patience.cancelled_caught
+                raise RequestTimeout
+        return self._body
+
+    async def _take_piece(self, pieces: list[bytes]) -> bool:
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            self.handling.cancel()
+            await trio.lowlevel.checkpoint()
+        pieces.append(message.get("body", b""))
+        more: bool = message.get("more_body", False)
+        return more
+
+    def end_when_left(self) -> None:
+        """Stop serving it once its client has left, but for an answer whose last piece is on its way."""
+        when_left: Callable[[Callable[[], None]], None] = self.scope["extensions"][WHEN_LEFT]
+        when_left(self._leave)
+
+    def _leave(self) -> None:
+        if not self._is_ending:
+            self.handling.cancel()
 
     def end(self, refusal: Refusal) -> None:
         """Stop serving it. An answer that has begun breaks off, so that nobody takes it for whole."""
@@ -62,6 +110,8 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.has_answered = True
             message["headers"] = [*message["headers"], *self.more_headers()]
+        elif not message.get("more_body", False):
+            self._is_ending = True
         await self._send(message)
 
     def more_headers(self) -> list[Header]:
@@ -84,3 +134,6 @@ class Exchange:
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+CURRENT: ContextVar[Exchange] = ContextVar("CURRENT")  # of the request whose context it is

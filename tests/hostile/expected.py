@@ -55,3 +55,12 @@ ALLOWED: Final[dict[str, dict[str, str]]] = {
         "group_of_other_task": _NUMBER,
     },
 }
+
+# What a policy's `network = true` allows besides, at every level.
+BY_NETWORK: Final = {
+    **dict.fromkeys(("tcp", "tcp6", "tcp_of_the_daemon", "tcp_bind", "tcp_listen_without_bind", "tcp_fast_open"), "it is TCP"),
+    **dict.fromkeys(("udp", "udp6"), "it is UDP"),
+    **dict.fromkeys(("every_family", "family_with_high_bits"), "these two, of IPv4 and IPv6"),
+    "interfaces_by_a_pair": "whose network it is may know of it",
+    "pair_of_streams_bound": "the filter sees no address: a name can be taken, and nobody reached by it",
+}

@@ -68,10 +68,12 @@ NOEXEC = (
 class HostileDaemon(Daemon):
     """A daemon whose one adapter attacks. `mounts`: it sees the host as the unit would let it."""
 
-    def __init__(self, folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False) -> None:
-        super().__init__(folder, node, policy=policy_of("hostile"))
+    def __init__(
+        self, folder: Path, level: str, *, node: str = "/usr/bin/node", mounts: bool = False, network: bool = False
+    ) -> None:
+        super().__init__(folder, node, policy=policy_of("hostile", network=network))
         other = folder / "hostile-node.toml"
-        other.write_text(policy_of("hostile-node"))
+        other.write_text(policy_of("hostile-node", network=network))
         other.chmod(0o644)
         self.mounts, self.level = mounts, level
         self.state = folder / "state"
@@ -140,7 +142,8 @@ def arm(workspace: Path) -> None:
     runner.with_name("neighbour.mjs").write_text('export default "here";\n')
 
 
-def policy_of(adapter: str) -> str:
+def policy_of(adapter: str, *, network: bool = False) -> str:
     program, *_ = COMMANDS[adapter]
     argv = ", ".join(json.dumps(word) for word in COMMANDS[adapter])
-    return POLICY.replace("ADAPTER", adapter).replace("PROGRAM", program).replace("ARGV", argv)
+    policy = POLICY.replace("network = false", "network = true") if network else POLICY
+    return policy.replace("ADAPTER", adapter).replace("PROGRAM", program).replace("ARGV", argv)

@@ -273,10 +273,12 @@ def _check_host(level: Isolation, *, mounts: bool) -> None:
 
 
 @contextmanager
-def open_range(folder: Path, level: Isolation, *, node: str = "/usr/bin/node", mounts: bool = False) -> Iterator[Range]:
+def open_range(
+    folder: Path, level: Isolation, *, node: str = "/usr/bin/node", mounts: bool = False, network: bool = False
+) -> Iterator[Range]:
     """A range with its daemon up, ended in order whatever happens; `NotKept` where this host does not keep the level."""
     _check_host(level, mounts=mounts)
-    ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts))
+    ground = Range(folder, HostileDaemon(folder, level, node=node, mounts=mounts, network=network))
     try:
         ground.start()
         yield ground

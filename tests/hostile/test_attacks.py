@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.hostile.attacks import files, sockets
 from tests.hostile.attacks.craft import ATTACKS, BOMBS
 from tests.hostile.attacks.runner import ROOMS
-from tests.hostile.expected import ALLOWED, ASKED, IN_THE_UNIT, LEVELS, STRICT
+from tests.hostile.expected import ALLOWED, ASKED, BY_NETWORK, IN_THE_UNIT, LEVELS, STANDARD, STRICT
 from tests.hostile.hostile_daemon import TMP_BYTES
 from tests.hostile.range import NotKept, Range, Verdicts, open_range, read_lines
 from tests.support.daemon import outcome_of, output_of, processes_with, state_of, wait_until
@@ -159,6 +160,21 @@ def test_temporary_files_stay_within_their_size_or_end_their_task(level: str, gr
 
 def _is_up(ground: Range, task_id: str) -> bool:
     return '"hoarded"' in output_of(ground.daemon.get(task_id))
+
+
+@pytest.mark.parametrize("of", [STANDARD, STRICT])
+def test_a_network_allows_tcp_and_udp_and_nothing_else(tmp_path: Path, of: str, node: Path):
+    tried = [name for name, attack in ATTACKS.items() if attack.__module__ in (sockets.__name__, files.__name__)]
+    try:
+        with open_range(tmp_path, ASKED[of], node=str(node), network=True) as ground:
+            verdicts = ground.attack(tried)
+    except NotKept as error:
+        pytest.skip(f"NOT TESTED HERE: attacks at `{of}` with a network: {error}")
+
+    through = {name: how for name in tried if (how := verdicts.got_through(name))}
+    assert {name: how for name, how in through.items() if name not in {**ALLOWED[of], **BY_NETWORK}} == {}
+    assert "tcp" in through
+    assert set(through["every_family"].split(", ")) <= {"2/1", "2/2", "10/1", "10/2"}
 
 
 def test_without_isolation_the_attacks_do_get_through(tmp_path: Path, node: Path, record_property):

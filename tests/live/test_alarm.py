@@ -7,14 +7,14 @@ import os
 import trio
 import trio.testing
 
-from sandboxd.live.alarm import Alarm
+from sandboxd.live.alarm import EARLY_S, Alarm
 
 
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def test_everybody_is_called_in_order_and_never_too_early():
+async def test_everybody_is_called_in_order_and_the_first_never_too_early():
     rung: list[tuple[str, bool]] = []
     done = trio.Event()
     with trio.fail_after(20):
@@ -22,7 +22,7 @@ async def test_everybody_is_called_in_order_and_never_too_early():
             alarm, began = Alarm(nursery), trio.current_time()
 
             def later() -> None:
-                rung.append(("later", trio.current_time() >= began + 0.05))
+                rung.append(("later", trio.current_time() >= began + 0.05 - EARLY_S))
                 done.set()
 
             def sooner() -> None:
@@ -80,6 +80,28 @@ async def test_whoever_is_called_may_ask_to_be_called_again_and_a_moment_that_ha
             await done.wait()
 
     assert calls == 3
+
+
+async def test_whoever_is_called_early_with_another_and_asks_again_is_called_at_its_moment():
+    rung: list[str] = []
+    done = trio.Event()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            alarm, now = Alarm(nursery), trio.current_time()
+            moment = now + 0.02 + EARLY_S / 2
+
+            def exact() -> None:
+                if trio.current_time() < moment:
+                    alarm.set(exact, moment)
+                else:
+                    rung.append("exact")
+                    done.set()
+
+            alarm.set(lambda: rung.append("first"), now + 0.02)
+            alarm.set(exact, moment)
+            await done.wait()
+
+    assert rung == ["first", "exact"]
 
 
 async def test_an_alarm_that_wakes_nobody_holds_neither_task_nor_descriptor():

@@ -105,6 +105,13 @@ def test_with_a_network_there_are_connections_but_no_paths():
 
     assert under_the_filter(connect, network=True) == 0
     assert under_the_filter(lambda: socket.socket(socket.AF_UNIX).close(), network=True) == errno.EACCES
+    for kind, number in (
+        (socket.SOCK_STREAM, 132),
+        (socket.SOCK_STREAM, 262),
+        (socket.SOCK_DGRAM, 136),
+    ):  # SCTP, MPTCP, UDP-Lite
+        refused = under_the_filter(partial(socket.socket, socket.AF_INET, kind, number), network=True)
+        assert refused == errno.EPROTONOSUPPORT
     listener.close()
 
 

@@ -35,7 +35,7 @@ from sandboxd.errors import (
     Unauthenticated,
     UnsupportedOperation,
 )
-from sandboxd.serving.body import read_json, read_optional_object
+from sandboxd.serving.body import body_of, read_json, read_optional_object
 from sandboxd.serving.refusals import headers_of
 from sandboxd.serving.streaming import Tell, event, stream_answer
 
@@ -96,7 +96,7 @@ class RelayDoor:
         body: Any = None
         try:
             caller = self._caller(desk)
-            body = await read_json(quart.request, quart.request.headers, (JSON,))
+            body = await read_json(body_of(quart.request), quart.request.headers, (JSON,))
             parsed = parse_call(body)
             method = methods.get(parsed.method)
             if method is None and "PushNotificationConfig" in parsed.method:
@@ -301,5 +301,5 @@ async def _params(ref: str) -> Any:
     if quart.request.method == "GET":
         return quart.request.args.to_dict() | ({"id": ref} if ref else {})
     if ref:
-        return {**await read_optional_object(quart.request, quart.request.headers, _MEDIA_TYPES), "id": ref}
-    return await read_json(quart.request, quart.request.headers, _MEDIA_TYPES)
+        return {**await read_optional_object(body_of(quart.request), quart.request.headers, _MEDIA_TYPES), "id": ref}
+    return await read_json(body_of(quart.request), quart.request.headers, _MEDIA_TYPES)

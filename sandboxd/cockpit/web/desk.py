@@ -17,7 +17,7 @@ from sandboxd.cockpit.record import Record
 from sandboxd.cockpit.web.answers import JSON
 from sandboxd.cockpit.web.gate import Gate
 from sandboxd.errors import Forbidden, InvalidJson, InvalidParams, Problem, TaskNotFound
-from sandboxd.serving.body import read_json
+from sandboxd.serving.body import body_of, read_json
 from sandboxd.serving.pace import Pace
 from sandboxd.serving.settings import DoorSettings
 
@@ -60,7 +60,7 @@ class Desk:
 
 async def read_object(*, known: Mapping[str, Kind]) -> dict[str, Any]:
     """The JSON object in the current request's body; `InvalidParams` names every key that is unknown or has another type."""
-    value = await read_json(quart.request, quart.request.headers, (JSON,))
+    value = await read_json(body_of(quart.request), quart.request.headers, (JSON,))
     if not isinstance(value, dict):
         raise InvalidJson("cannot read the body: it must be an object")
     problems = [Problem(str(key)[:64], "unknown key") for key in value if key not in known]

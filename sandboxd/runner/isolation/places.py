@@ -51,7 +51,7 @@ ETC: Final = (
     "wgetrc",
 )
 ETC_NETWORK: Final = ("gai.conf", "host.conf", "hosts", "resolv.conf")
-# Without a /proc of the run's own: facts of the machine, no process but its leader's own.
+# Without a /proc of the run's own, or a network of its own: facts of the machine, no process but its leader's own.
 PROC: Final = (
     "/proc/cpuinfo",
     "/proc/filesystems",
@@ -81,7 +81,7 @@ def etc(*, network: bool) -> tuple[str, ...]:
 
 
 def proc() -> tuple[str, ...]:
-    """The files and folders of /proc and /sys, without a /proc of the run's own."""
+    """The files and folders of /proc and /sys, where not all of /proc is the run's own."""
     return (*(f"/proc/self/{name}" for name in PROC_SELF), *PROC)
 
 

@@ -107,6 +107,7 @@ _MODE_AT_1: Final = ("chmod", "fchmod", "creat", "mkdir", "mknod")
 _MODE_AT_2: Final = ("fchmodat", "fchmodat2", "mkdirat", "mknodat")
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE = 1, 2, 0xF
+_IPPROTO_TCP, _IPPROTO_UDP = 6, 17
 _PER_LINUX, _ASK_PERSONALITY = 0, 0xFFFFFFFF
 _PRIO_PROCESS: Final = 0
 _IOPRIO_WHO_PROCESS: Final = 1
@@ -194,21 +195,26 @@ def _clone() -> Block:
 
 
 def _socket(network: bool) -> Block:
+    """TCP and UDP alone: by a protocol's number a socket of the same family has the kernel load others (SCTP, UDP-Lite)."""
     if not network:
         return bpf.give(_NO_NETWORK)
-    kind = _of_type(_SOCK_STREAM, _SOCK_DGRAM)
+    tcp, udp = _of_protocols(_IPPROTO_TCP), _of_protocols(_IPPROTO_UDP)
+    kinds = (*bpf.if_equal(_SOCK_STREAM, tcp), *bpf.if_equal(_SOCK_DGRAM, udp), *bpf.give(_NO_NETWORK))
+    kind = (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *kinds)
     families = [bpf.if_equal(family, kind) for family in (_AF_INET, _AF_INET6)]
     return (*bpf.load_argument(0), *families[0], *families[1], *bpf.give(_NO_NETWORK))
 
 
+def _of_protocols(protocol: int) -> Block:
+    """That, or the type's own; programs that try another first (MPTCP) take this for a kernel without it."""
+    told = bpf.if_one_of((0, protocol), bpf.ALLOW)
+    return (*bpf.load_argument(2), *told, *bpf.give(bpf.refuse(errno.EPROTONOSUPPORT)))
+
+
 def _socketpair() -> Block:
     """Connected for good. One of datagrams could be connected to any path afterwards, /dev/log or a manager's socket."""
-    return (*bpf.load_argument(0), *bpf.if_equal(_AF_UNIX, _of_type(_SOCK_STREAM)), *bpf.give(_NO_NETWORK))
-
-
-def _of_type(*types: int) -> Block:
-    told = bpf.if_one_of(types, bpf.ALLOW)
-    return (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *told, *bpf.give(_NO_NETWORK))
+    of_streams = (*bpf.load_argument(1), *bpf.mask(_SOCK_TYPE), *bpf.if_equal(_SOCK_STREAM, _YES), *bpf.give(_NO_NETWORK))
+    return (*bpf.load_argument(0), *bpf.if_equal(_AF_UNIX, of_streams), *bpf.give(_NO_NETWORK))
 
 
 def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
