@@ -16,6 +16,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,15 @@ def answer_body(task_id: str, prompt_id: str, text: str = "y") -> bytes:
     return message_body(taskId=task_id, metadata={"hitl_response_for": response})
 
 
+def _is_ready(port: int) -> bool:
+    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        asking.request("GET", "/readyz")
+        return asking.getresponse().status == HTTPStatus.OK
+    finally:
+        asking.close()
+
+
 @contextlib.contextmanager
 def running(folder: Path, *, level: str = "none") -> Iterator[Host]:
     """A daemon of our own; ended, however this is left. `folder` may hold the state of one that ran before."""
@@ -182,6 +192,8 @@ def running(folder: Path, *, level: str = "none") -> Iterator[Host]:
         while not port_file.exists() or not port_file.read_text().strip():
             if process.poll() is not None or time.monotonic() - began > 60:
                 raise RuntimeError(f"the daemon did not start: {(folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.002)
+        while not _is_ready(int(port_file.read_text())):
             time.sleep(0.002)
         ready_s = time.monotonic() - began
         token = (folder / "state" / "cli.token").read_text().strip()

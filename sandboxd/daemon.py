@@ -202,6 +202,7 @@ async def run(
                 if config.tck is not None:
                     _log.warning("plays the public kit's scripts for everyone on this machine", profile=config.tck)
                 _warn_of_isolation(host)
+                app = make_app(doors)  # takes its time: "ready" is a promise to answer
                 spare_what_stays()
                 _log.info(
                     "ready",
@@ -217,7 +218,7 @@ async def run(
                         watchdog.feed, manager.notifier, manager.watchdog_s, host.store.check, lambda: _state(host, reloader)
                     )
                 await serve(
-                    make_app(doors),
+                    app,
                     listeners,
                     settings,
                     closing=doors.closing,

@@ -20,8 +20,9 @@ def spare_what_stays() -> None:
     """Leave out what is there now, for good: call it once, when a start is over, since that lives as long as the process.
 
     Measured with 91,000 objects, most of them modules: 155 ms during which nobody was served, every ten seconds under load.
+    What is garbage among them stays as well: 9,000 objects, less than a megabyte. To find them took a start 65 ms, and gave
+    the system nothing back.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, 10, 10)
     gc.enable()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import MutableMapping
-from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from werkzeug.exceptions import HTTPException
 
@@ -46,7 +46,8 @@ class Edge:
             held.release()  # what was sent has been taken by the kernel, or the client is gone
 
     async def _handle(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        scope["path"] = scope["path"] or "/"  # `GET ?x`: h11 lets it pass, and Quart looks at the first character
+        if not scope["path"].startswith("/"):  # `GET http://host/path` (RFC 9112 §3.2.2), and `GET ?x`: h11 lets it pass
+            scope["path"] = urlsplit(scope["path"]).path or "/"
         exchange = _Exchange(scope, receive, send, self._max_body_bytes, self._body_timeout_s)
         if (flaw := exchange.flaw()) is not None:
             await exchange.refuse(flaw)
@@ -70,10 +71,11 @@ class Edge:
 class _Exchange(Exchange):
     """One request and its answer, as the doors speak."""
 
-    @cached_property
-    def head(self) -> Head:
-        """What the request says of itself."""
-        return Head(self.scope)
+    def __init__(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send, max_body_bytes: int, body_timeout_s: float
+    ) -> None:
+        super().__init__(scope, receive, send, max_body_bytes, body_timeout_s)
+        self.head = Head(scope)
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer without the application."""

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from contextvars import ContextVar
-from functools import cached_property
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from sandboxd.a2a.extensions import activated
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, Speech, speech_of
 
 
 class Head:
-    """Path, query and headers of one request (ASGI). `getlist` and `get` take a header's name in any case."""
+    """Path, query, headers and activated extensions of one request (ASGI); `getlist` and `get` take a name in any case."""
 
     def __init__(self, scope: MutableMapping[str, Any]) -> None:
-        path: str = scope["path"]
-        self.path = path if path.startswith("/") else urlsplit(path).path  # `GET http://host/path` (RFC 9112 §3.2.2)
+        self.path: str = scope["path"]
         self._query: bytes = scope.get("query_string", b"")
         self._headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:  # the names are in lower case
             self._headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        self.extensions = activated([*self.getlist(EXTENSIONS), *self.getlist(EXTENSIONS_03)])
+        self._speech: Speech | None = None
 
     def get(self, key: str, default: str | None = None) -> str | None:
         """The first value of a header."""
@@ -36,20 +36,17 @@ class Head:
         """Every value of a header."""
         return self._headers.get(key.lower(), ())
 
-    @cached_property
+    @property
     def query(self) -> Sequence[tuple[str, str]]:
         """Every parameter of the query, empty ones too."""
         return parse_qsl(self._query.decode("latin-1"), keep_blank_values=True) if self._query else ()
 
-    @cached_property
+    @property
     def speech(self) -> Speech:
         """How the request speaks."""
-        return speech_of(self.path, self, self.query)
-
-    @cached_property
-    def extensions(self) -> frozenset[str]:
-        """What it activates."""
-        return activated([*self.getlist(EXTENSIONS), *self.getlist(EXTENSIONS_03)])
+        if self._speech is None:
+            self._speech = speech_of(self.path, self, self.query)
+        return self._speech
 
 
 HEAD: ContextVar[Head] = ContextVar("HEAD")  # of the request whose context it is

@@ -48,14 +48,17 @@ class Exchange:
 
     def flaw(self) -> Refusal | None:
         """Why it is refused by its headers alone."""
-        headers = self.scope["headers"]
+        size: int | None = None
+        is_coded = False
+        for name, value in self.scope["headers"]:
+            if name == b"content-length":
+                size = int(value)  # h11 has checked that it is a number, and the only one
+            elif name == b"transfer-encoding":
+                is_coded = True
         # Somebody before us may see another end of the body than we do (request smuggling, RFC 9112 §6.1).
-        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+        if is_coded and size is not None:
             return InvalidRequest("cannot read the body: both Transfer-Encoding and Content-Length say how long it is")
-        # h11 has checked that it is a number.
-        if any(name == b"content-length" and int(value) > self._max_body_bytes for name, value in headers):
-            return self.too_large()
-        return None
+        return self.too_large() if size is not None and size > self._max_body_bytes else None
 
     async def receive(self) -> Message:
         """The next piece of the request; over the limit, the handler is cancelled (it has not seen a whole body)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import httpx
-import quart
 import trio
 from quart_trio import QuartTrio
 
@@ -13,21 +12,22 @@ from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT
 from sandboxd.http.auth import Gate
 from sandboxd.http.edge import Edge
 from sandboxd.http.presence import Presence
-from tests.serving.door_server import CALM, read_all, served
+from sandboxd.serving.exchange import CURRENT
+from sandboxd.serving.one_task import InOneTask
+from tests.serving.door_server import CALM, read_all, read_answer, served
 
 LIMIT = 1000
 
 
 def app_behind_the_edge():
     app = QuartTrio("small", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = None
-    app.config["BODY_TIMEOUT"] = 5
+    app.asgi_http_class = InOneTask  # type: ignore[assignment]  # as in `http.app`
 
     @app.route("/message:send", methods=["POST"])
     @app.route("/", methods=["POST"], endpoint="root")
     @app.route("/v1/x", methods=["POST"], endpoint="v1")
     async def size():
-        return str(len(await quart.request.get_data()))
+        return str(len(await CURRENT.get().body()))
 
     return Edge(app, Presence(Gate((), lambda: None)), max_body_bytes=LIMIT)
 
@@ -134,6 +134,17 @@ async def test_a_refused_body_leaves_the_server_usable(tmp_path):
         answer = await post(f"{server.url}/message:send", content=json.dumps({}).encode())
 
     assert answer.text == "2"
+
+
+async def test_a_target_may_name_the_host_too(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path, CALM) as server:
+        stream = await server.connect()
+        await stream.send_all(b"POST http://a/v1/x?y HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+        with trio.fail_after(20):
+            answer = await read_answer(stream)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n\r\n3")
 
 
 async def test_a_host_that_is_none_is_400(tmp_path):

@@ -164,3 +164,28 @@ async def test_a_run_that_ends_by_cancel_while_the_store_is_down_is_on_record_la
     stage.store.is_down = False
 
     assert (await stage.ended(task_id)).reason == "canceled"
+
+
+@pytest.mark.parametrize("between", [0, 1], ids=["at once", "after other output"])
+async def test_what_was_foreseen_gets_on_record_as_any_other_event(stage: Stage, between: int):
+    recorder = await new_recorder(stage)
+    asked = Asked(AT, "asked", PromptEnvelope(str(uuid.uuid4()), "Go on?", {}, AT), (), {})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(recorder.write)
+        await recorder.record(Started(AT, {})).fate.committed()
+        before = recorder.view
+        recorder.foresee(asked)
+        assert recorder.view is before
+        for number in range(between):
+            recorder.record(wrote(number, b"x"), b"x")
+        ticket = recorder.record(asked)
+        await ticket.fate.committed()
+        found = await stage.store.view("task-1")
+        assert found is not None
+        assert (found.seq, found.status, found.prompt) == (ticket.seq, ticket.view.status, ticket.view.prompt)
+        assert [message.message_id for message in found.history] == ["m-1", "asked"]
+        recorder.record(FINISHED)
+
+    kept = [stored.event for stored in await stage.events("task-1")]
+    assert [type(event) for event in kept] == [Submitted, Started, *[Wrote] * between, Asked, Finished]
+    assert asked in kept
