@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -272,8 +273,9 @@ class Machine:
         assert self._process.poll() is None, f"it ended while it booted: {log}"
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         for child in children:
-            if Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
-                return int(child)
+            with suppress(OSError):  # one that has ended since
+                if Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
+                    return int(child)
         return 0
 
     def _state(self) -> str:
