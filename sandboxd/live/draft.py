@@ -1,7 +1,8 @@
 """What of a question can be made before its silence is over?
 
 All of it: what it will say, and how it goes on record. Shortly before the end of the silence the kernel is asked, and the
-question is made as it will be if nothing comes and the kernel says the same again; else the draft is thrown away.
+question is made as it will be if nothing comes and the kernel says the same again; else the draft is thrown away. So it is
+where the moment of asking comes late: it says when it was asked.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sandboxd.runner.witness import Witness
 from sandboxd.tasks.events import Asked
 
 AHEAD_S: Final = 0.004  # a little more than the making takes, so that all it needs is still in the caches when it is asked
+LATE_S: Final = 0.002  # no more than that a draft, which names the end of the silence, is off the moment of asking
 
 
 class Drafts:
@@ -60,9 +62,10 @@ class Drafts:
         return self._tried_for != look_at and detector.is_settling
 
     def asked(self, prompt: Prompt, text: str, now: float, *, reissues: str | None = None, by: str | None = None) -> Asked:
-        """The question as it is asked now: the draft, if there is one of that very prompt."""
+        """The question as it is asked now: the draft, if there is one of that very prompt and for this moment."""
         draft, self._draft = self._draft, None
-        if draft is not None and draft[0] is prompt and reissues is None:
+        is_late = self._tried_for is None or now > self._tried_for + LATE_S
+        if draft is not None and draft[0] is prompt and reissues is None and not is_late:
             return draft[1]
         return self._make(prompt, text, now, reissues, by)
 

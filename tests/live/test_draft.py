@@ -1,0 +1,68 @@
+"""Does a question that was made ahead say when it was asked?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sandboxd.detect.evidence import Evidence
+from sandboxd.live.draft import AHEAD_S, Drafts
+from sandboxd.policy.model import PromptRules
+from sandboxd.tasks.events import Asked
+from tests.detect.bench import LINE, Bench
+from tests.store.story import NOON
+
+
+class LoopClock:
+    """Noon, when the loop's time began."""
+
+    def now(self) -> datetime:
+        return NOON + timedelta(seconds=trio.current_time())
+
+
+@attrs.define
+class Kernel:
+    """Says that the line is read; and hears what is foreseen, as a recorder does."""
+
+    foreseen: list[Asked] = attrs.field(factory=list)
+
+    def look(self) -> Evidence:
+        return LINE
+
+    def foresee(self, asked: Asked) -> None:
+        self.foreseen.append(asked)
+
+
+@pytest.fixture
+def terminal_fd() -> Iterator[int]:
+    ends = os.openpty()
+    yield ends[0]
+    for fd in ends:
+        os.close(fd)
+
+
+@pytest.mark.parametrize(("late_s", "is_draft"), [(0.0, True), (0.001, True), (0.003, False), (5.0, False)])
+async def test_a_draft_is_asked_at_its_moment_and_not_later(
+    mock_clock: MockClock, terminal_fd: int, late_s: float, is_draft: bool
+) -> None:
+    bench, kernel = Bench(LINE).out("Your name: "), Kernel()
+    look_at = bench.detector.next_deadline()
+    assert look_at is not None
+    drafts = Drafts(terminal_fd, PromptRules(timeout_s=60), LoopClock(), ends_at=900.0)
+    mock_clock.jump(look_at - AHEAD_S)
+    drafts.prepare(bench.detector, cast(Any, kernel), cast(Any, kernel), trio.current_time())
+    mock_clock.jump(AHEAD_S + late_s)
+    prompt = bench.wait(look_at).prompt()
+
+    asked = drafts.asked(prompt, prompt.text, trio.current_time())
+
+    assert (asked is kernel.foreseen[0]) is is_draft
+    assert asked.at == NOON + timedelta(seconds=look_at + (0 if is_draft else late_s))
+    assert asked.envelope.deadline == asked.at + timedelta(seconds=60)
