@@ -8,6 +8,7 @@ full, its reader is gone) is lost: whoever wanted to say something goes on with 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -37,7 +38,7 @@ def configure(*, level: Level = "info", stream: TextIO | None = None, journal: b
     """Set up logging for this process; `journal` None: look whether stderr is connected to the journal."""
     target = stream if stream is not None else sys.stderr
     to_journal = is_journal(target, os.environ) if journal is None else journal
-    handler = _Unfailing(target)
+    handler = logging.StreamHandler(_Unfailing(target))
     handler.setFormatter(_JournalLine() if to_journal else _PlainLine())
     OURS.handlers[:] = [handler]
     OURS.setLevel(level.upper())
@@ -83,11 +84,21 @@ def _escape(char: str) -> str:
     return char
 
 
-class _Unfailing(logging.StreamHandler[TextIO]):
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
-        """Lose a line that could not be written; what else went wrong is a bug, and is shown."""
-        if not isinstance(sys.exception(), (OSError, ValueError)):  # ValueError: the stream is closed
-            super().handleError(record)
+class _Unfailing:
+    """A stream that loses what it cannot write; ValueError: it is closed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """As of a stream; it does not raise."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """As of a stream; it does not raise."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class _PlainLine(logging.Formatter):

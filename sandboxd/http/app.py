@@ -29,7 +29,7 @@ from sandboxd.http.head import HEAD, Head
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, said_in
 from sandboxd.http.once import act_once
 from sandboxd.operations.host import Caller
-from sandboxd.serving.one_task import InOneTask
+from sandboxd.serving.one_task import go_in_one_task
 from sandboxd.serving.peer import PEER
 
 Handler = Callable[..., Awaitable[quart.Response]]
@@ -119,7 +119,7 @@ def host_routes() -> tuple[Route, ...]:
 def make_app(doors: Doors) -> Edge:
     """The ASGI application; `server.serve` runs it. Its lifespan and its nursery are never used: both swallow errors."""
     app = QuartTrio(__name__, static_folder=None)
-    app.asgi_http_class = InOneTask  # type: ignore[assignment]  # QuartTrio narrows what Quart says of it
+    go_in_one_task(app)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["tenant"] = _Tenant

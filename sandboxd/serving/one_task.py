@@ -12,11 +12,17 @@ from typing import Any
 
 import quart
 import trio
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 from quart import Quart
 from werkzeug.datastructures import Headers
 from werkzeug.wrappers import Response
 
-from sandboxd.serving.exchange import CURRENT, Receive, Send
+from sandboxd.serving.exchange import CURRENT
+
+
+def go_in_one_task(app: Quart) -> None:
+    """Have every request of the application handled so; each is inside its `Exchange`."""
+    app.asgi_http_class = InOneTask
 
 
 class InOneTask:
@@ -26,7 +32,7 @@ class InOneTask:
         self._app = app
         self._scope = scope
 
-    async def __call__(self, receive: Receive, send: Send) -> None:
+    async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Have it handled, and send the answer (ASGI)."""
         exchange = CURRENT.get()
         exchange.end_when_left()
@@ -50,7 +56,7 @@ class InOneTask:
         )
 
 
-async def _send(made: quart.Response | Response, send: Send) -> None:
+async def _send(made: quart.Response | Response, send: ASGISendCallable) -> None:
     headers = [(name.lower().encode(), value.encode()) for name, value in made.headers.items()]
     await send({"type": "http.response.start", "status": made.status_code, "headers": headers})
     if not isinstance(made, quart.Response):

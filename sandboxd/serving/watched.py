@@ -6,7 +6,6 @@ it is taken whenever the value is asked for, and no signal and no restart is nee
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -25,7 +24,6 @@ class Watched(Generic[T]):
     def __init__(self, path: Path, read: Callable[[Path], T]) -> None:
         """Read it; `LoadError`."""
         self.path = path
-        self._name = str(path)
         self._read = read
         self._seen = self._look()
         self._value = read(path)
@@ -45,7 +43,7 @@ class Watched(Generic[T]):
 
     def _look(self) -> tuple[int, ...]:
         try:
-            status = os.stat(self._name)  # noqa: PTH116 - of each request, and half of its time is pathlib's
+            status = self.path.stat()
         except OSError:
             return ()
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

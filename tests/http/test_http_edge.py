@@ -13,7 +13,7 @@ from sandboxd.http.auth import Gate
 from sandboxd.http.edge import Edge
 from sandboxd.http.presence import Presence
 from sandboxd.serving.exchange import CURRENT
-from sandboxd.serving.one_task import InOneTask
+from sandboxd.serving.one_task import go_in_one_task
 from tests.serving.door_server import CALM, read_all, read_answer, served
 
 LIMIT = 1000
@@ -21,7 +21,7 @@ LIMIT = 1000
 
 def app_behind_the_edge():
     app = QuartTrio("small", static_folder=None)
-    app.asgi_http_class = InOneTask  # type: ignore[assignment]  # as in `http.app`
+    go_in_one_task(app)
 
     @app.route("/message:send", methods=["POST"])
     @app.route("/", methods=["POST"], endpoint="root")

@@ -14,7 +14,7 @@ from quart_trio import QuartTrio
 
 from sandboxd import metrics
 from sandboxd.serving.exchange import CURRENT, Exchange
-from sandboxd.serving.one_task import InOneTask
+from sandboxd.serving.one_task import go_in_one_task
 from tests.serving.door_server import CALM, QUICK, read_all, read_answer, served
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -35,7 +35,7 @@ def through(app):
     """The application, as it is, or with each request in one task."""
     if not Way.is_in_one_task:
         return app
-    app.asgi_http_class = InOneTask
+    go_in_one_task(app)
 
     async def in_exchange(scope, receive, send):
         exchange = Exchange(scope, receive, send, 10_000_000, QUICK.body_timeout_s)
