@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from werkzeug.exceptions import HTTPException
 
@@ -46,8 +45,6 @@ class Edge:
             held.release()  # what was sent has been taken by the kernel, or the client is gone
 
     async def _handle(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if not scope["path"].startswith("/"):  # `GET http://host/path` (RFC 9112 §3.2.2), and `GET ?x`: h11 lets it pass
-            scope["path"] = urlsplit(scope["path"]).path or "/"
         exchange = _Exchange(scope, receive, send, self._max_body_bytes, self._body_timeout_s)
         if (flaw := exchange.flaw()) is not None:
             await exchange.refuse(flaw)

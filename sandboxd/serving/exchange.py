@@ -38,6 +38,7 @@ class Exchange:
         self.refusal: Refusal | None = None  # what ends it, if it has not been answered
         self.has_answered = False
         self.scope = scope
+        scope["path"] = _path_of(scope["path"])
         self._receive = receive
         self._send = send
         self._max_body_bytes = max_body_bytes
@@ -134,6 +135,15 @@ class Exchange:
         ]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _path_of(target: str) -> str:
+    """Of `http://host/path` (RFC 9112 §3.2.2) what follows the host, whatever that is; of `?x`, which h11 lets pass, `/`."""
+    _, is_absolute, rest = target.partition("://")
+    if not target.startswith("/") and is_absolute:
+        _, slash, path = rest.partition("/")
+        return slash + path or "/"
+    return target or "/"
 
 
 CURRENT: ContextVar[Exchange] = ContextVar("CURRENT")  # of the request whose context it is

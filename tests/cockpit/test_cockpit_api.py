@@ -352,3 +352,9 @@ async def test_every_answer_forbids_scripts_frames_and_sniffing(tmp_path, execut
             assert "default-src 'none'" in headers["Content-Security-Policy"]
             assert headers["X-Content-Type-Options"] == "nosniff"
             assert headers["Cache-Control"] == "no-store"
+
+
+async def test_a_target_that_names_no_host_well_is_answered_like_any_other(tmp_path, executor):
+    async with cockpit_with_question(tmp_path, executor) as (page, _), page.client("alice") as alice:
+        for target, status in ((b"http://[a/api/prompts", 200), (b"http://[a/no-such", 404)):
+            assert (await alice.get("/", extensions={"target": target})).status_code == status, target

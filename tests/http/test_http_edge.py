@@ -147,6 +147,15 @@ async def test_a_target_may_name_the_host_too(tmp_path):
     assert answer.endswith(b"\r\n\r\n3")
 
 
+async def test_a_target_that_names_no_host_well_is_answered_like_any_other(tmp_path):
+    async with served(app_behind_the_edge(), tmp_path, CALM) as server:
+        for target, status in ((b"http://[a/v1/x", b"200"), (b"http://[a", b"200"), (b"http://", b"200"), (b"v1", b"404")):
+            stream = await server.connect()
+            await stream.send_all(b"POST " + target + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+            with trio.fail_after(20):
+                assert (await read_answer(stream)).startswith(b"HTTP/1.1 " + status), target
+
+
 async def test_a_host_that_is_none_is_400(tmp_path):
     async with served(app_behind_the_edge(), tmp_path) as server:
         for path in ("/", "/message:send"):

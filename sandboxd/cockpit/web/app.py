@@ -116,7 +116,6 @@ class Edge:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request (ASGI)."""
-        scope["path"] = scope["path"] or "/"
         exchange = _Exchange(scope, receive, send, BODY_MAX_BYTES)
         if (flaw := exchange.flaw()) is not None:
             await exchange.refuse(flaw)
