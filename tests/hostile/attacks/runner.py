@@ -7,6 +7,7 @@ victims are and which attacks to try.
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import select
@@ -15,34 +16,11 @@ import sys
 import time
 from types import SimpleNamespace
 
-from tests.hostile.attacks import (
-    files,
-    limits,
-    memory,
-    modes,
-    processes,
-    resources,
-    signals,
-    sockets,
-    surface,
-    terminal,
-    writes,
-)
+from tests.hostile.attacks import processes, resources
 from tests.hostile.attacks.craft import ATTACKS, BOMBS, Attack, Targets
 
-ROOMS = (
-    files,
-    limits,
-    memory,
-    modes,
-    processes,
-    resources,
-    signals,
-    sockets,
-    surface,
-    terminal,
-    writes,
-)  # they register on import
+_NAMES = ("files", "limits", "memory", "modes", "processes", "resources", "signals", "sockets", "surface", "terminal", "writes")
+ROOMS = tuple(importlib.import_module(f"tests.hostile.attacks.{name}") for name in _NAMES)  # they register on import
 BOUND_S = 20.0
 
 
