@@ -242,6 +242,7 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]
                     _close_unanswered(connection, number, closed)
                 case Finished(at=at) | Rejected(at=at):
                     _close_open(connection, number, "ended", at)
+                    connection.execute("DELETE FROM foreseen WHERE task = ?", (number,))  # its text goes with the events
                 case _:
                     pass
     audit.note_all(connection, notes)
