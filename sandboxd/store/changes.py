@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from sandboxd.a2a.model import Message
+from sandboxd.db import rows
 from sandboxd.store import audit, pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
 from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_view
@@ -26,6 +27,10 @@ from sandboxd.tasks.view import TaskView, last_change
 
 ROW_BYTES: Final = 64 * 1024
 MARK_BYTES: Final = 64 * 1024
+_END_ASKING: Final = (
+    "UPDATE prompts SET state = 'ended', closed_at_us = new.column1 FROM (VALUES {rows}) AS new"
+    " WHERE task = new.column2 AND state = 'open'"
+)
 _STANDING: Final = "SELECT number, seq, is_terminal FROM tasks WHERE id = ?"
 
 
@@ -150,8 +155,9 @@ def keep(connection: sqlite3.Connection, changes: Sequence[Change], files: Files
     for part in _each_task_once(changes):
         numbered = _begin_or_move_on(connection, part)
         _keep_output(connection, numbered, files)
-        connection.executemany(
-            "INSERT INTO events (task, seq, kind, body, artifact, offset, is_mark, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        rows.run(
+            connection,
+            "INSERT INTO events (task, seq, kind, body, artifact, offset, is_mark, data) VALUES {rows}",
             [(number, seq, *row) for number, change in numbered for seq, row in enumerate(change.rows, start=change.after + 1)],
         )
         told = [(number, change, change.told) for number, change in numbered if change.told is not None]
@@ -172,32 +178,41 @@ def _each_task_once(changes: Sequence[Change]) -> Iterator[list[Change]]:
 
 def _begin_or_move_on(connection: sqlite3.Connection, changes: Sequence[Change]) -> list[_Numbered]:
     numbers: dict[str, int] = {}
+    new: list[tuple[Change, Told]] = []
     going_on: list[Change] = []
     for change in changes:
         if change.told is not None and change.told.principal is not None:
-            numbers[change.task_id] = _begin(connection, change, change.told)
+            new.append((change, change.told))
         else:
             going_on.append(change)
+    if new:
+        numbers |= _begin(connection, new)
     if going_on:
         numbers |= _move_on(connection, going_on)
     return [(numbers[change.task_id], change) for change in changes]
 
 
-def _begin(connection: sqlite3.Connection, change: Change, told: Told) -> int:
-    """The number of the new task."""
+def _begin(connection: sqlite3.Connection, new: Sequence[tuple[Change, Told]]) -> dict[str, int]:
+    """The numbers of the new tasks."""
+    (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM tasks").fetchone()
+    numbers = {change.task_id: number for number, (change, _) in enumerate(new, start=last + 1)}
     try:
-        cursor = connection.execute(
-            "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(change.task_id, told.instance, told.context_id, told.principal, told.state, told.is_terminal),
-                *(told.status_at_ms, len(change.entries), change.artifacts),
-            ),
+        rows.run(
+            connection,
+            "INSERT INTO tasks"
+            " (number, id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts) VALUES {rows}",
+            [
+                (
+                    *(numbers[change.task_id], change.task_id, told.instance, told.context_id, told.principal, told.state),
+                    *(told.is_terminal, told.status_at_ms, len(change.entries), change.artifacts),
+                )
+                for change, told in new
+            ],
         )
-    except sqlite3.IntegrityError as error:
-        raise Conflict(f"cannot create task `{change.task_id}`: {error}") from error
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    except sqlite3.IntegrityError as error:  # whose it is shows when each is put on record alone (`db.batch`)
+        ids = ", ".join(f"`{task_id}`" for task_id in numbers)
+        raise Conflict(f"cannot create task {ids}: {error}") from error
+    return numbers
 
 
 def _move_on(connection: sqlite3.Connection, changes: Sequence[Change]) -> dict[str, int]:
@@ -224,7 +239,7 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]
     """What more than output happened."""
     _keep_views(connection, numbered)
     _keep_history(connection, numbered)
-    notes, sent = [], []
+    notes, sent, ended = [], [], []
     for number, change, told in numbered:
         for seq, entry in enumerate(change.entries, start=change.after + 1):
             if entry.push is not None:
@@ -246,18 +261,23 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]
                     _open_prompt(connection, number, asked)
                 case Closed() as closed:
                     _close_unanswered(connection, number, closed)
-                case Finished(at=at) | Rejected(at=at):
-                    _close_open(connection, number, "ended", at)
+                case Finished(at=at) | Rejected(at=at) if told.principal is None or _asks(change):
+                    ended.append((to_us(at), number))
                 case _:
                     pass
+    rows.run(connection, _END_ASKING, ended)
     audit.note_all(connection, notes)
     sends.note_all(connection, sent)
+
+
+def _asks(change: Change) -> bool:
+    return any(isinstance(entry.event, Asked) for entry in change.entries)
 
 
 def _keep_views(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]) -> None:
     new = [(number, told.view) for number, _, told in numbered if told.principal is not None]
     going_on = [(number, told) for number, _, told in numbered if told.principal is None]
-    connection.executemany("INSERT INTO views (task, body) VALUES (?, ?)", new)
+    rows.run(connection, "INSERT INTO views (task, body) VALUES {rows}", new)
     connection.executemany(
         "UPDATE tasks SET state = ?, is_terminal = ?, status_at_ms = ? WHERE number = ?",
         [(told.state, told.is_terminal, told.status_at_ms, number) for number, told in going_on],
@@ -277,8 +297,9 @@ def _keep_output(connection: sqlite3.Connection, numbered: Sequence[_Numbered], 
     for (number, artifact_id), pieces in large.items():
         offset, data = pieces[-1]
         checksums = files.write(_file(connection, number, artifact_id, offset + len(data)), pieces)
-        connection.executemany(
-            "INSERT INTO output (task, artifact, offset, data, size, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+        rows.run(
+            connection,
+            "INSERT INTO output (task, artifact, offset, data, size, checksum) VALUES {rows}",
             [
                 (number, artifact_id, offset, b"", len(data), checksum)
                 for (offset, data), checksum in zip(pieces, checksums, strict=True)
@@ -298,7 +319,7 @@ def _file(connection: sqlite3.Connection, number: int, artifact_id: str, size: i
 
 
 def _keep_history(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]) -> None:
-    rows = []
+    told_now = []
     for number, change, told in numbered:
         last = None
         if told.principal is None:
@@ -309,8 +330,8 @@ def _keep_history(connection: sqlite3.Connection, numbered: Sequence[_NumberedTo
             missing = told.earlier - kept
             raise Conflict(f"cannot continue the history of task `{change.task_id}`: {missing} messages are missing")
         bodies = [*map(encode_message, told.heard[kept - told.earlier :]), *told.said]
-        rows += [(number, at, body) for at, body in enumerate(bodies, start=kept)]
-    connection.executemany("INSERT INTO history (task, number, body) VALUES (?, ?, ?)", rows)
+        told_now += [(number, at, body) for at, body in enumerate(bodies, start=kept)]
+    rows.run(connection, "INSERT INTO history (task, number, body) VALUES {rows}", told_now)
 
 
 def _open_prompt(connection: sqlite3.Connection, number: int, asked: Asked) -> None:
