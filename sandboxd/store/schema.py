@@ -304,6 +304,17 @@ ALTER TABLE output ADD COLUMN size INTEGER;
 ALTER TABLE output ADD COLUMN checksum INTEGER;
 """
 
+# The question that a task is about to ask, on disk before its silence is over: event `after` + 1, as its row of `events` would
+# hold it. It counts while the task stands at `after`; once that has moved on, the row says nothing.
+_FORESEEN: Final = """
+CREATE TABLE foreseen (
+    task INTEGER PRIMARY KEY REFERENCES tasks ON DELETE CASCADE,
+    after INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
+"""
+
 # What happens is put at the table's end, whosesoever it is, and small output with it (`data`): in the order of `older_events`,
 # by task, each task that writes had pages of its own in a commit, and others for its output (ten tasks: 32 pages, and 13 so; a
 # hundred: 274, and 80). What `older_events` has stays there, and goes by its age. A piece of output is found from the `is_mark`
@@ -340,6 +351,7 @@ _MIGRATIONS: Final = (
     _TOTALS,
     _AUDIT_CHAIN,
     _FILES,
+    _FORESEEN,
     _EVENTS_AS_THEY_COME,
 )
 
