@@ -1,8 +1,9 @@
 """Which path leads where, and who may go there?
 
-The one route table: method, path, handler, who gets in (`OPEN`, `KNOWN`), and which A2A versions the path speaks. Every row
-stands twice, at the root for the default instance and below `/agents/{instance}`. The order for each request: the version's
-gate, then credentials, then parameters, then the operation; all of it before the first header.
+The one route table: method, path, handler, who gets in (`OPEN`, `KNOWN`), and which A2A versions the path speaks. An
+instance's rows count at the root, for the default one, and below `/agents/{instance}`, which the edge takes off: werkzeug
+compiles every rule, a fifth of a millisecond each, so none stands twice. The order for each request: the version's gate, then
+credentials, then parameters, then the operation; all of it before the first header.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _a2a(under: str, speaks: tuple[Version, ...]) -> tuple[Route, ...]:
 
 
 def host_routes() -> tuple[Route, ...]:
-    """The table of the daemon itself, at the root alone."""
+    """The table of the daemon itself, at the root alone: what begins as one of these is no path of an instance."""
     return (
         Route("GET", "/healthz", ops.health, OPEN),
         Route("GET", "/readyz", ops.Readiness(), OPEN),
@@ -123,19 +124,23 @@ def make_app(doors: Doors) -> Edge:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["tenant"] = _Tenant
-    for route in host_routes():
-        _add(app, doors, route, "")
-    for route in routes():
-        _add(app, doors, route, "")
-        _add(app, doors, route, "/agents/<instance>")
+    for route in (*host_routes(), *routes()):
+        _add(app, doors, route)
     app.register_error_handler(Exception, _refuse)
     limits = doors.settings
-    return Edge(app, doors.presence, max_body_bytes=limits.max_body_bytes, body_timeout_s=limits.body_timeout_s)
+    return Edge(
+        app,
+        doors.presence,
+        max_body_bytes=limits.max_body_bytes,
+        body_timeout_s=limits.body_timeout_s,
+        at_root_alone=frozenset(route.path.split("/")[1] for route in host_routes()),
+    )
 
 
-def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
-    async def view(instance: str = doors.host.default_instance, tenant: str = "", **where: str) -> quart.Response:
+def _add(app: QuartTrio, doors: Doors, route: Route) -> None:
+    async def view(tenant: str = "", **where: str) -> quart.Response:
         head = HEAD.get()
+        instance = head.instance or doors.host.default_instance
         speech = head.speech
         if route.speaks:
             _check_version(head, route.speaks)
@@ -158,9 +163,8 @@ def _add(app: QuartTrio, doors: Doors, route: Route, prefix: str) -> None:
             made.headers["Vary"] = f"{versions.HEADER}, {EXTENSIONS}, {EXTENSIONS_03}, Accept"
         return made
 
-    path = prefix + route.path
     methods = route.methods.split()
-    app.add_url_rule(path, f"{route.methods} {path}", view, methods=methods, provide_automatic_options=False)
+    app.add_url_rule(route.path, f"{route.methods} {route.path}", view, methods=methods, provide_automatic_options=False)
 
 
 class _Tenant(BaseConverter):

@@ -1,14 +1,14 @@
 """What is true of every request and every answer, before and after any route?
 
-A small ASGI middleware around each `Exchange`. It echoes the activated extensions on every answer, and ends what is served to
-somebody whose credentials are gone (`presence`).
+A small ASGI middleware around each `Exchange`. It takes the instance off the path, echoes the activated extensions on every
+answer, and ends what is served to somebody whose credentials are gone (`presence`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping
-from typing import Any
+from collections.abc import Collection, MutableMapping
+from typing import Any, Final
 
 from werkzeug.exceptions import HTTPException
 
@@ -24,13 +24,23 @@ from sandboxd.serving.refusals import headers_of
 
 _ECHO = b"a2a-extensions"
 _ECHO_03 = b"x-a2a-extensions"
+_AGENTS: Final = "agents"  # the first step of a path that names its instance in the second
 
 
 class Edge:
-    """Wraps the application."""
+    """Wraps the application. `at_root_alone`: first steps of paths that are of no instance."""
 
-    def __init__(self, app: App, presence: Presence, *, max_body_bytes: int, body_timeout_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        app: App,
+        presence: Presence,
+        *,
+        max_body_bytes: int,
+        body_timeout_s: float = math.inf,
+        at_root_alone: Collection[str] = (),
+    ) -> None:
         self._app = app
+        self._at_root_alone = at_root_alone
         self._presence = presence
         self._max_body_bytes = max_body_bytes
         self._body_timeout_s = body_timeout_s
@@ -56,13 +66,23 @@ class Edge:
         try:
             with exchange.handling:
                 try:
-                    await self._app(scope, exchange.receive, exchange.send)
+                    await self._app(self._below_instance(scope, exchange.head), exchange.receive, exchange.send)
                 except* HTTPException:  # a `Host` that is none: raised before Quart's error handlers are in place
                     exchange.refusal = InvalidRequest("cannot read the request: its headers are ill-formed")
         finally:
             self._presence.leave(guest)
         if exchange.refusal is not None and not exchange.has_answered:
             await exchange.refuse(exchange.refusal)
+
+    def _below_instance(self, scope: MutableMapping[str, Any], head: Head) -> MutableMapping[str, Any]:
+        """The request as the routes have it: without the instance that its path names, which its head keeps."""
+        steps = head.path.lstrip("/").split("/", 3)  # as the routes are matched: slashes before the first step do not count
+        if steps[0] != _AGENTS or len(steps) == 1 or not steps[1]:
+            return scope
+        if steps[2:] and (steps[2] in self._at_root_alone or (not steps[2] and steps[3:])):
+            return scope  # no such path is there, nor any other below `_AGENTS`
+        head.instance = steps[1]
+        return {**scope, "path": "/" + "/".join(steps[2:])}
 
 
 class _Exchange(Exchange):

@@ -20,6 +20,7 @@ class Head:
 
     def __init__(self, scope: MutableMapping[str, Any]) -> None:
         self.path: str = scope["path"]
+        self.instance: str | None = None  # that the path names; the edge says it
         self._query: bytes = scope.get("query_string", b"")
         self._headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:  # the names are in lower case
