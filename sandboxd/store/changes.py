@@ -19,7 +19,7 @@ from sandboxd.a2a.model import Message
 from sandboxd.db import rows
 from sandboxd.store import audit, pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
-from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_view
+from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_standing
 from sandboxd.store.files import FROM_BYTES, Files
 from sandboxd.store.times import key, to_us
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Submitted, Wrote
@@ -31,6 +31,8 @@ _END_ASKING: Final = (
     "UPDATE prompts SET state = 'ended', closed_at_us = new.column1 FROM (VALUES {rows}) AS new"
     " WHERE task = new.column2 AND state = 'open'"
 )
+_SAID: Final = (Submitted, Asked, Answered)  # with a message for the history
+_LAST: Final = (Finished, Rejected)
 _STANDING: Final = "SELECT number, seq, is_terminal FROM tasks WHERE id = ?"
 
 
@@ -103,7 +105,7 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
                 raise ValueError("output comes with no message of anybody's")
         else:
             is_output_alone = False
-            heard -= isinstance(entry.event, Submitted | Asked | Answered)
+            heard -= isinstance(entry.event, _SAID)
             if is_last(entry.event) and count < len(entries):
                 raise ValueError("nothing follows a terminal event")
         if len(entry.chunk) != size:
@@ -128,7 +130,7 @@ def _told(view: TaskView, heard: int, principal: str | None) -> Told:
         state=view.state.value,
         is_terminal=view.state.is_terminal,
         status_at_ms=to_us(last_change(view)) // 1000,
-        view=encode_view(attrs.evolve(view, artifacts=(), history=(), earlier=0)),
+        view=encode_standing(view),
         principal=None if principal is None else key(principal),
         earlier=view.earlier,
         heard=view.history[:heard],
@@ -147,7 +149,7 @@ def _row(entry: Entry) -> _Row:
 
 def is_last(event: Event) -> bool:
     """Whether nothing can follow this event."""
-    return isinstance(event, Finished | Rejected)
+    return isinstance(event, _LAST)
 
 
 def keep(connection: sqlite3.Connection, changes: Sequence[Change], files: Files) -> Sequence[None]:
