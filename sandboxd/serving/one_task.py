@@ -9,6 +9,7 @@ the `Exchange`: the body is read by whoever wants it, and the connection says th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 import quart
@@ -29,7 +30,8 @@ class InOneTask:
     """
 
     def __init__(self, app: Quart, refuse: Refuse) -> None:
-        self._routes = app.url_map.bind("")  # no route goes by the host
+        # No route goes by the host. Paths come again, and to match one leaves a cycle for the search for garbage.
+        self._route = lru_cache(maxsize=256)(app.url_map.bind("").match)
         self._functions: Mapping[str, Any] = app.view_functions
         self._timeout_s: float | None = app.config["RESPONSE_TIMEOUT"]
         self._refuse = refuse
@@ -39,7 +41,7 @@ class InOneTask:
         exchange = CURRENT.get()
         exchange.end_when_left()
         try:
-            name, where = self._routes.match(scope["path"], scope["method"])
+            name, where = self._route(scope["path"], scope["method"])
             made: quart.Response = await self._functions[name](**where)
         except Exception as error:
             made = await self._refuse(error)
