@@ -262,6 +262,8 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]
                 case _:
                     pass
     rows.run(connection, _END_ASKING, ended)
+    # The text of what was foreseen goes with the events.
+    rows.run(connection, "DELETE FROM foreseen WHERE task IN (VALUES {rows})", [(number,) for _, number in ended])
     audit.note_all(connection, notes)
     sends.note_all(connection, sent)
 

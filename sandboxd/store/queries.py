@@ -14,7 +14,8 @@ from typing import Any, Final
 import attrs
 
 from sandboxd.a2a.model import Message, TaskState
-from sandboxd.store.base import PromptRecord, Standing, StoredEvent, TaskQuery, TaskRows
+from sandboxd.store import foreseen
+from sandboxd.store.base import PromptRecord, Standing, StoredEvent, TaskQuery, TaskRows, Unfinished
 from sandboxd.store.codec import Undecodable, decode_artifacts, decode_event, decode_message, decode_view
 from sandboxd.store.files import Files
 from sandboxd.store.times import from_us, key, to_us
@@ -160,10 +161,12 @@ def history(connection: sqlite3.Connection, task_id: str, count: int) -> tuple[M
     return _beginning(connection, row, count) if row else ()
 
 
-def unfinished(connection: sqlite3.Connection) -> tuple[TaskView, ...]:
-    """Every task that is not in a terminal state."""
-    rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0 ORDER BY number").fetchall()
-    return tuple(_view(connection, row) for row in rows)
+def unfinished(connection: sqlite3.Connection, task_id: str | None = None) -> tuple[Unfinished, ...]:
+    """Every task, or that one, that is not in a terminal state, with what was foreseen for it."""
+    wanted, values = ("", ()) if task_id is None else (" AND id = ?", (key(task_id),))
+    rows = connection.execute(f"{_VIEWS} WHERE is_terminal = 0{wanted} ORDER BY number", values).fetchall()
+    next_events = foreseen.standing(connection)
+    return tuple(Unfinished(_view(connection, row), next_events.get(row[0])) for row in rows)
 
 
 def standing(connection: sqlite3.Connection) -> Standing:

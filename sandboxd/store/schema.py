@@ -305,6 +305,17 @@ ALTER TABLE output ADD COLUMN size INTEGER;
 ALTER TABLE output ADD COLUMN checksum INTEGER;
 """
 
+# The question that a task is about to ask, on disk before its silence is over: event `after` + 1, as its row of `events` would
+# hold it. It counts while the task stands at `after`; once that has moved on, the row says nothing.
+_FORESEEN: Final = """
+CREATE TABLE foreseen (
+    task INTEGER PRIMARY KEY REFERENCES tasks ON DELETE CASCADE,
+    after INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
+"""
+
 _MIGRATIONS: Final = (
     _FIRST,
     _SENDS,
@@ -317,6 +328,7 @@ _MIGRATIONS: Final = (
     _TOTALS,
     _AUDIT_CHAIN,
     _FILES,
+    _FORESEEN,
 )
 
 SCHEMA: Final = Schema(application_id=0x53424F58, migrations=_MIGRATIONS)  # "SBOX"

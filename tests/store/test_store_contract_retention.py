@@ -85,7 +85,7 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
         old.executescript("DROP TABLE push_configs; DROP TABLE push_dead; CREATE TABLE messages (task, message_id);")
         for trigger in ("task_is_counted", "task_is_counted_elsewhere", "task_is_counted_no_more"):
             old.execute(f"DROP TRIGGER {trigger}")
-        old.executescript("DROP TABLE totals; DROP TABLE files;")
+        old.executescript("DROP TABLE totals; DROP TABLE files; DROP TABLE foreseen;")
         old.executescript("ALTER TABLE output DROP COLUMN size; ALTER TABLE output DROP COLUMN checksum;")
         # Views had their messages themselves, as `[…]`, each without a version of its own.
         for (number,) in old.execute("SELECT number FROM tasks").fetchall():
