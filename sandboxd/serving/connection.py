@@ -339,7 +339,9 @@ class _Inbox:
         return self._messages.popleft()
 
     def close(self) -> None:
+        """The request is over, and holds on to nothing that holds on to this: cycles are left to a search, which stops all."""
         self._is_closed = True
+        self._when_left = _nothing
         self._messages.clear()
         self._tell()
 
