@@ -57,7 +57,17 @@ class Scene:
         """Foresee it, until the store has it."""
         self.recorder.foresee(asked)
         await self.keeps(asked)
-        await trio.testing.wait_all_tasks_blocked()
+        await comes_true(lambda: self.recorder._kept is not None)  # and it knows that
+        await self.is_quiet()
+
+    async def is_quiet(self) -> None:
+        """Until whoever listens has read all that is on record and waits for news: a read would wait for what is told."""
+        limiter = self.store._database._readers._limiter
+        with trio.fail_after(10):
+            await trio.testing.wait_all_tasks_blocked()
+            while limiter.borrowed_tokens:
+                await trio.sleep(0.01)  # a thread tells of its end by itself
+                await trio.testing.wait_all_tasks_blocked()
 
     async def keeps(self, event: Event | None) -> None:
         """Until the store has that and nothing else as foreseen."""
@@ -240,7 +250,8 @@ async def test_when_its_writer_ends_in_between_nobody_is_shown_less_until_somebo
         nursery.start_soon(dying.write)
         dying.foresee(asked)
         await scene.keeps(asked)
-        await trio.testing.wait_all_tasks_blocked()
+        await comes_true(lambda: dying._kept is not None)
+        await scene.is_quiet()
         dying.record(asked, then=lambda: said.append(asked))
         nursery.cancel_scope.cancel()
     await comes_true(lambda: scene.has_heard(asked))
