@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from sandboxd.db.batch import NOTHING, Beside, Done, Outcome, Undone, Work, commit_together
+from sandboxd.db.batch import NOTHING, Beside, Outcome, Undone, Work, commit_together
 from sandboxd.db.connection import DatabaseUnavailable, file_of, is_read_only
 
 T = TypeVar("T")
@@ -78,7 +78,9 @@ class Writer(trio.abc.Instrument):
 
         `size_bytes`: roughly what the work holds in memory while it waits. Raises `DatabaseUnavailable`.
         """
-        await self._wait_for_room(size_bytes)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._is_closing or self._turn.locked() or not self._has_room(size_bytes):
+            await self._wait_for_room(size_bytes)
         item = _Item(work, size_bytes, trio.lowlevel.current_task())
         self._items += 1
         self._bytes += size_bytes
@@ -89,14 +91,12 @@ class Writer(trio.abc.Instrument):
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abandon)
-        match item.outcome:
-            case Done(value=value):
-                kept: T = value
-                return kept
-            case Undone(error=error):
-                raise error
-            case None:
-                raise AssertionError("settled without an outcome")
+        outcome = item.outcome
+        if isinstance(outcome, Undone):
+            raise outcome.error
+        assert outcome is not None
+        kept: T = outcome.value
+        return kept
 
     async def stop(self) -> None:
         """Accept nothing more, finish what was accepted; returns when the thread has ended."""
@@ -118,12 +118,10 @@ class Writer(trio.abc.Instrument):
             self._gathered = []
 
     async def _wait_for_room(self, size_bytes: int) -> None:
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._turn.locked() or not self._has_room(size_bytes):
-            async with self._turn:
-                while not self._has_room(size_bytes) and not self._is_closing:
-                    self._freed = trio.Event()
-                    await self._freed.wait()
+        async with self._turn:
+            while not self._has_room(size_bytes) and not self._is_closing:
+                self._freed = trio.Event()
+                await self._freed.wait()
         # No checkpoint between this check and the accounting in `write`.
         if self._is_closing:
             raise DatabaseUnavailable("it is closed")

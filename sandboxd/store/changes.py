@@ -26,6 +26,7 @@ from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Reje
 from sandboxd.tasks.view import TaskView, last_change
 
 ROW_BYTES: Final = 64 * 1024
+MARK_BYTES: Final = 64 * 1024
 _END_ASKING: Final = (
     "UPDATE prompts SET state = 'ended', closed_at_us = new.column1 FROM (VALUES {rows}) AS new"
     " WHERE task = new.column2 AND state = 'open'"
@@ -54,6 +55,10 @@ class Told:
     said: tuple[str, ...]
 
 
+# Of one event, from its kind on. Its artifact, the offset, whether it is a mark, and what it holds itself: of output alone.
+_Row = tuple[str, str, str | None, int | None, bool, bytes | None]
+
+
 @attrs.frozen
 class Change:
     """Events that follow number `after`, encoded. `told` None: nothing but output changed."""
@@ -61,18 +66,14 @@ class Change:
     task_id: str
     after: int
     entries: tuple[Entry, ...]
-    bodies: tuple[tuple[str, str], ...]
+    rows: tuple[_Row, ...]
     artifacts: str
     told: Told | None
 
     @property
     def size_bytes(self) -> int:
         """Roughly what it holds in memory."""
-        size = (
-            len(self.artifacts)
-            + sum([len(body) for _, body in self.bodies])
-            + sum([len(entry.chunk) for entry in self.entries])
-        )
+        size = len(self.artifacts) + sum([len(row[1]) for row in self.rows]) + sum([len(entry.chunk) for entry in self.entries])
         return size if self.told is None else size + len(self.told.view) + sum(map(len, self.told.said))
 
 
@@ -115,7 +116,7 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
         task_id=view.task_id,
         after=after,
         entries=tuple(entries),
-        bodies=tuple([encode_event(entry.event) for entry in entries]),
+        rows=tuple(map(_row, entries)),
         artifacts=encode_artifacts(view.artifacts),
         told=None if is_output_alone else _told(view, heard, principal),
     )
@@ -137,6 +138,15 @@ def _told(view: TaskView, heard: int, principal: str | None) -> Told:
     )
 
 
+def _row(entry: Entry) -> _Row:
+    kind, body = encode_event(entry.event)
+    if not isinstance(entry.event, Wrote) or not entry.chunk:
+        return kind, body, None, None, False, None
+    offset, size = entry.event.offset, len(entry.chunk)
+    is_mark = offset == 0 or offset // MARK_BYTES < (offset + size) // MARK_BYTES
+    return kind, body, entry.event.artifact_id, offset, is_mark, entry.chunk if size < FROM_BYTES else None
+
+
 def is_last(event: Event) -> bool:
     """Whether nothing can follow this event."""
     return isinstance(event, _LAST)
@@ -149,12 +159,8 @@ def keep(connection: sqlite3.Connection, changes: Sequence[Change], files: Files
         _keep_output(connection, numbered, files)
         rows.run(
             connection,
-            "INSERT INTO events (task, seq, kind, body) VALUES {rows}",
-            [
-                (number, seq, kind, body)
-                for number, change in numbered
-                for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)
-            ],
+            "INSERT INTO events (task, seq, kind, body, artifact, offset, is_mark, data) VALUES {rows}",
+            [(number, seq, *row) for number, change in numbered for seq, row in enumerate(change.rows, start=change.after + 1)],
         )
         told = [(number, change, change.told) for number, change in numbered if change.told is not None]
         if told:
@@ -284,29 +290,25 @@ def _keep_views(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold
 
 
 def _keep_output(connection: sqlite3.Connection, numbered: Sequence[_Numbered], files: Files) -> None:
-    wrote = [
-        (number, entry.event, entry.chunk)
-        for number, change in numbered
-        for entry in change.entries
-        if isinstance(entry.event, Wrote) and entry.chunk
-    ]
-    stored: list[tuple[int, str, int, bytes, int | None, int | None]] = []
+    """Write what is too large for its event's row."""
     large: dict[tuple[int, str], list[tuple[int, bytes]]] = {}
-    for number, event, chunk in wrote:
-        if len(chunk) < FROM_BYTES:
-            stored.append((number, event.artifact_id, event.offset, chunk, None, None))
-            continue
-        pieces = large.setdefault((number, event.artifact_id), [])
-        for start in range(0, len(chunk), ROW_BYTES):
-            pieces.append((event.offset + start, chunk[start : start + ROW_BYTES]))
+    for number, change in numbered:
+        for entry in change.entries:
+            if isinstance(entry.event, Wrote) and len(entry.chunk) >= FROM_BYTES:
+                pieces = large.setdefault((number, entry.event.artifact_id), [])
+                for start in range(0, len(entry.chunk), ROW_BYTES):
+                    pieces.append((entry.event.offset + start, entry.chunk[start : start + ROW_BYTES]))
     for (number, artifact_id), pieces in large.items():
         offset, data = pieces[-1]
         checksums = files.write(_file(connection, number, artifact_id, offset + len(data)), pieces)
-        stored += [
-            (number, artifact_id, offset, b"", len(data), checksum)
-            for (offset, data), checksum in zip(pieces, checksums, strict=True)
-        ]
-    rows.run(connection, "INSERT INTO output (task, artifact, offset, data, size, checksum) VALUES {rows}", stored)
+        rows.run(
+            connection,
+            "INSERT INTO output (task, artifact, offset, data, size, checksum) VALUES {rows}",
+            [
+                (number, artifact_id, offset, b"", len(data), checksum)
+                for (offset, data), checksum in zip(pieces, checksums, strict=True)
+            ],
+        )
 
 
 def _file(connection: sqlite3.Connection, number: int, artifact_id: str, size: int) -> int:

@@ -24,7 +24,7 @@ def keeping(change: Change) -> Callable[[sqlite3.Connection], None]:
     """The work that keeps the one event of that change as foreseen; `Conflict` when the task does not stand before it."""
 
     def keep(connection: sqlite3.Connection) -> None:
-        ((kind, body),) = change.bodies
+        ((kind, body, *_),) = change.rows
         done = connection.execute(
             "INSERT INTO foreseen (task, after, kind, body) SELECT number, seq, ?, ? FROM tasks WHERE id = ? AND seq = ?"
             " ON CONFLICT (task) DO UPDATE SET after = excluded.after, kind = excluded.kind, body = excluded.body",
