@@ -264,9 +264,7 @@ class _Http1(H11Protocol):
         await self._send_h11_event(h11.EndOfMessage())
         await self._maybe_recycle()
 
-    async def fail(self) -> None:
-        await self._send_error_response(500)
-        await self._maybe_recycle()
-
     async def break_off(self) -> None:
+        if self.connection.our_state is h11.SEND_RESPONSE:
+            await self._send_error_response(500)
         await self._maybe_recycle()

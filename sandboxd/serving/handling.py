@@ -37,11 +37,8 @@ class Wire(Protocol):
     async def finish(self) -> None:
         """It is whole; the next request may come."""
 
-    async def fail(self) -> None:
-        """It has not been begun, and will not be."""
-
     async def break_off(self) -> None:
-        """It will not be whole, so the connection ends."""
+        """It will not be whole, so the connection ends; a 500 says so where nothing of it was said."""
 
 
 class Handling:
@@ -69,7 +66,7 @@ class Handling:
         }
         self._wire = wire
         self._enter = enter
-        self._status: int | None = None  # of the answer, once it has begun
+        self._status: int | None = None  # of the answer, once there is one
         self._is_whole = False
         self._is_closed = False
 
@@ -83,7 +80,7 @@ class Handling:
             self._inbox.close()
             if not self._is_whole and not self._is_closed:
                 with trio.CancelScope(shield=True):  # bounded by `stall_s`: it writes at most an error's few bytes
-                    await (self._wire.fail() if self._status is None else self._wire.break_off())
+                    await self._wire.break_off()
 
     async def handle(self, event: Body | EndBody | StreamClosed) -> None:
         """More of the request, or its end: called by hypercorn's protocol."""
