@@ -16,7 +16,7 @@ import trio
 from sandboxd.a2a.model import StreamItem
 from sandboxd.errors import InvalidParams, Problem, Refusal
 from sandboxd.http.answers import as_refusal
-from sandboxd.operations.stream import Stream
+from sandboxd.operations.stream import MessageEvent, Stream, StreamEvent
 from sandboxd.operations.unsent import HELD
 from sandboxd.serving.streaming import Tell, event, stream_answer
 
@@ -45,15 +45,37 @@ def event_stream(
     """The answer that streams; `stream` is entered when its body is sent, and left with it."""
 
     async def source(tell: Tell) -> None:
+        frames = _Frames(encode)
+        stream.on_expected = frames.make
         try:
             async with stream as events:
                 async for one in events:
-                    await tell(event(encode(one.item), number=one.seq))
+                    await tell(frames.of(one))
         except Exception as error:
             refusal, _ = as_refusal(error)
             await tell(event(encode_refusal(refusal), name="error"))
 
     return stream_answer(source, closing=closing, ping_s=ping_s, on_taken=_release)
+
+
+class _Frames:
+    """The frames of one stream; that of what is expected is made while nothing is to be told."""
+
+    def __init__(self, encode: Callable[[StreamItem], Any]) -> None:
+        self._encode = encode
+        self._made: tuple[StreamEvent, bytes] | None = None
+
+    def make(self, expected: StreamEvent) -> None:
+        """Beforehand; it may not come."""
+        self._made = expected, self._frame(expected)
+
+    def of(self, one: StreamEvent | MessageEvent) -> bytes:
+        """The frame that tells it."""
+        made, self._made = self._made, None
+        return made[1] if made is not None and made[0] is one else self._frame(one)
+
+    def _frame(self, one: StreamEvent | MessageEvent) -> bytes:
+        return event(self._encode(one.item), number=one.seq)
 
 
 def _release() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -24,7 +25,7 @@ from sandboxd.live import terminal
 from sandboxd.live.alarm import Alarm
 from sandboxd.live.binding import Binding, undelivered
 from sandboxd.live.clock import Clock
-from sandboxd.live.draft import Drafts
+from sandboxd.live.draft import Drafts, say
 from sandboxd.live.enter import PendingEnter, Withheld
 from sandboxd.live.notices import Notices
 from sandboxd.live.past import Accepted, Past
@@ -52,6 +53,7 @@ class Questions:
         clock: Clock,
         *,
         alarm: Alarm,
+        drafts: Drafts,
         ends_at: float,
         end: Callable[[Reason], None],
         witness: Witness | None = None,
@@ -77,7 +79,7 @@ class Questions:
         terminal.tell_flushes(self._fd)
         self._fed = trio.Event()
         self._alarm = alarm
-        self._drafts = Drafts(self._fd, rules, clock, ends_at)
+        self._drafts = drafts
         self._wakes_at = float("inf")  # when `watch` looks by itself
         self._end = end  # asks for the end of the run, and returns
         process.on_exit = self._wake
@@ -118,7 +120,9 @@ class Questions:
                 self._set_alarm()
                 await self._fed.wait()
                 continue
-            match self._detector.poll(now, self._evidence(now)):
+            evidence = self._evidence(now)
+            now = self._drafts.wait_out(now)
+            match self._detector.poll(now, evidence):
                 case Prompt() as prompt:
                     flush()
                     self._raise(prompt, now)
@@ -346,15 +350,12 @@ class Questions:
         if self._binding:
             self._binding.close()
         self._binding = Binding(asked.envelope, prompt, now, expires_at)
-        ticket = self._recorder.record(asked)
-        metrics.PROMPTS.labels(rule=prompt.rule).inc()
-        _log.info("asked", task=self._recorder.view.task_id, prompt=asked.envelope.prompt_id, rule=prompt.rule)
-        return ticket
+        return self._recorder.record(asked, then=partial(say, self._recorder.view.task_id, asked, prompt.rule))
 
     def _evidence(self, now: float) -> Evidence:
         """What the kernel says, asked only when the detector will listen."""
         deadline = self._detector.next_deadline()
-        if self._witness is None or deadline is None or now < deadline or self._detector.puts_off(now):
+        if self._witness is None or deadline is None or now < deadline - self._drafts.early_s or self._detector.puts_off(now):
             return NOTHING_KNOWN
         return self._witness.look()
 

@@ -26,10 +26,15 @@ QUEUE_MAX_BYTES: Final = 2 * 1024 * 1024  # per run; the kernel's pty buffer (ab
 BATCH_MAX_BYTES: Final = 1024 * 1024  # half of that, so one half is read while the other is flushed: that is what takes time
 EVENT_BYTES: Final = 1024  # about what an event with its view takes in memory beside its output
 EVENTS_MAX: Final = 50_000  # of one task; 900 s of output in 20 appends a second are 18,000
+TELLING_TURNS: Final = 2  # of the loop until what was told is sent: frame and socket; the writer's thread would share them
 RETRY_FIRST_S: Final = 0.1
 RETRY_MAX_S: Final = 2.0
 
 _log = logs.logger(__name__)
+
+
+def _nothing() -> None:
+    pass
 
 
 class RecordLost(StoreUnavailable):
@@ -62,7 +67,8 @@ class _Foreseen:
     entry: Entry
     view: TaskView
     after: int
-    is_tried: bool = False  # to keep it
+    is_tried: bool = False  # to have the store keep it
+    is_told: bool = False
 
 
 @attrs.frozen
@@ -72,13 +78,14 @@ class Ticket:
     seq: int
     view: TaskView
     fate: Fate = attrs.field(factory=Fate)
+    then: Callable[[], None] = _nothing
 
 
 class Recorder:
     """The one writer of one task's events. `on_overrun` is called from `max_events` on: the run has to end."""
 
     def __init__(self, feed: Feed, view: TaskView, *, max_events: int = EVENTS_MAX) -> None:
-        self.on_overrun: Callable[[], None] = lambda: None
+        self.on_overrun: Callable[[], None] = _nothing
         self._max_events = max_events
         self._feed = feed
         self._view = view
@@ -94,19 +101,23 @@ class Recorder:
         """The task with everything that was recorded, written or not; of its history what is not written."""
         return self._view
 
-    def record(self, event: Event, chunk: bytes = b"", push: PushEntry | None = None) -> Ticket:
+    def record(
+        self, event: Event, chunk: bytes = b"", push: PushEntry | None = None, then: Callable[[], None] = _nothing
+    ) -> Ticket:
         """Put the event in its place; `IllegalTransition` when it cannot follow, and then nothing has changed.
 
-        `push`: the push notification config that came with it, see `Entry`.
+        `push`: the push notification config that came with it, see `Entry`. `then`: called once it is on record; it must not
+        raise.
         """
         foreseen, self._foreseen = self._foreseen, None
         if foreseen is not None and foreseen.entry.event is event and foreseen.after == self._view.seq and push is None:
             self._view, entry = foreseen.view, foreseen.entry
         else:
             self._view, entry = fold(self._view, event), Entry(event, chunk, push)
-        ticket = Ticket(self._view.seq, self._view)
+        ticket = Ticket(self._view.seq, self._view, then=then)
         self._queue.append((entry, ticket))
         self._queued_bytes += EVENT_BYTES + len(chunk)
+        self._tell_ahead()
         self._wake()
         if self._view.seq >= self._max_events:
             self.on_overrun()
@@ -137,20 +148,24 @@ class Recorder:
                     await self._look_ahead()
                 batch = self._next_batch()
                 view = batch[-1][1].view
-                kept, self._kept = self._kept, None
-                await self._append(
-                    [entry for entry, _ in batch], view, is_foreseen=kept is not None and kept.entry is batch[0][0]
-                )
-                self._written = view.seq
+                if self._kept is not None and self._kept.is_told:
+                    for _ in range(TELLING_TURNS):
+                        await trio.lowlevel.checkpoint()
+                await self._append([entry for entry, _ in batch], view)
+                self._written, self._kept = view.seq, None
                 self._view = without_history(self._view, written=view)
                 self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
                 for _, ticket in batch:
                     ticket.fate.settle()
+                    ticket.then()
                 self._wake()
                 if view.state is not None and view.state.is_terminal:
                     return
                 batch = []  # up to a MiB of output, not to be held until more comes
         except trio.Cancelled:
+            if self._kept is not None and self._kept.is_told:
+                self._feed.store.forsake(self._view.task_id)
+            self._kept = None
             for _, ticket in (*batch, *self._queue):
                 if ticket.seq > self._written:
                     ticket.fate.settle(is_lost=True)
@@ -164,6 +179,8 @@ class Recorder:
             try:
                 await store.foresee(foreseen.entry, foreseen.view, after=foreseen.after)
                 self._kept = foreseen
+                self._feed.expect(foreseen.entry, foreseen.view)
+                self._tell_ahead()
             except StoreUnavailable as error:  # then it is told as everything else is: when it is on record
                 _log.warning("Cannot keep a question ahead of its time", task=task_id, error=str(error))
         elif kept is not None and kept is not foreseen:
@@ -172,8 +189,15 @@ class Recorder:
         else:
             await self._changed.wait()
 
-    async def _append(self, entries: list[Entry], view: TaskView, *, is_foreseen: bool) -> None:
-        await self._insist(lambda: self._feed.append(entries, view, after=self._written, is_foreseen=is_foreseen))
+    def _tell_ahead(self) -> None:
+        """Tell what is appended next at once, if the store keeps it."""
+        kept = self._kept
+        if kept is not None and not kept.is_told and self._queue and self._queue[0][0] is kept.entry:
+            kept.is_told = True
+            self._feed.tell(kept.entry, kept.view)
+
+    async def _append(self, entries: list[Entry], view: TaskView) -> None:
+        await self._insist(lambda: self._feed.append(entries, view, after=self._written))
 
     async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:
         delay_s = RETRY_FIRST_S

@@ -21,6 +21,7 @@ from sandboxd.hitl.envelope import Response
 from sandboxd.live.alarm import Alarm
 from sandboxd.live.capture import Capture, Piece
 from sandboxd.live.clock import Clock
+from sandboxd.live.draft import Drafts
 from sandboxd.live.past import Accepted
 from sandboxd.live.questions import Questions
 from sandboxd.live.reader import Reader
@@ -65,11 +66,13 @@ class TaskRun:
         self._timeout_s = plan.limits.timeout_s
         self._stop_grace_s = stop_grace_s
         self._started_at = trio.current_time()
+        ends_at = self._started_at + self._timeout_s
         self._questions = (
             Questions(
                 *(process, detector, recorder, plan.prompts, clock),
                 alarm=alarm,
-                ends_at=self._started_at + self._timeout_s,
+                drafts=Drafts(process.terminal_fd, plan.prompts, clock, tide, ends_at),
+                ends_at=ends_at,
                 end=self._pass_limit,
                 witness=witness,
             )

@@ -19,6 +19,7 @@ from sandboxd.errors import UnsupportedOperation
 from sandboxd.operations import render
 from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import StoredEvent
+from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView, fold, without_history
 
 
@@ -39,7 +40,12 @@ class MessageEvent:
 
 
 class Stream(Protocol):
-    """An async context manager and iterator of events, for one reader."""
+    """An async context manager and iterator of events, for one reader.
+
+    `on_expected`: called, while the reader waits, with an event that may be next: then it is the very same value.
+    """
+
+    on_expected: Callable[[StreamEvent], None]
 
     async def __aenter__(self) -> AsyncIterator[StreamEvent | MessageEvent]: ...
 
@@ -53,6 +59,7 @@ class OneMessage:
 
     def __init__(self, message: Message) -> None:
         self._message = message
+        self.on_expected: Callable[[StreamEvent], None] = _nothing  # there is no task, so nothing is expected
 
     async def __aenter__(self) -> AsyncIterator[MessageEvent]:
         return self._only()
@@ -64,6 +71,15 @@ class OneMessage:
 
     async def _only(self) -> AsyncGenerator[MessageEvent, None]:
         yield MessageEvent(self._message)
+
+
+@attrs.frozen
+class _Step:
+    """What an event leads to: the task right after it, and what is told of it."""
+
+    event: Event
+    view: TaskView
+    news: StreamEvent
 
 
 class TaskStream:
@@ -87,11 +103,14 @@ class TaskStream:
         self._ends_at_interruption = ends_at_interruption
         self._history_length = history_length
         self._stack = AsyncExitStack()
+        self._expected: _Step | None = None
+        self.on_expected: Callable[[StreamEvent], None] = _nothing
 
     async def __aenter__(self) -> AsyncIterator[StreamEvent]:
         self._stack.enter_context(self._host.followers.follow(self._view.task_id))
         subscription = self._host.feed.subscribe(self._view.task_id, after=self._view.seq)
         events = await self._stack.enter_async_context(subscription)
+        events.on_expected = self._expect
         return await self._stack.enter_async_context(aclosing(self._follow(events)))
 
     async def __aexit__(
@@ -105,14 +124,29 @@ class TaskStream:
         if self._is_over(view):
             return
         async for stored in events:
-            view = self._view = without_history(fold(view, stored.event))  # its messages were told, one by one
-            yield StreamEvent(view.seq, render.update(self._caller, view, stored))
+            step, self._expected = self._expected, None
+            if step is None or step.event is not stored.event:
+                step = self._step(stored)
+            view = self._view = step.view
+            yield step.news
             if self._is_over(view):
                 return
+
+    def _expect(self, stored: StoredEvent) -> None:
+        self._expected = self._step(stored)
+        self.on_expected(self._expected.news)
+
+    def _step(self, stored: StoredEvent) -> _Step:
+        view = without_history(fold(self._view, stored.event))  # its messages were told, one by one
+        return _Step(stored.event, view, StreamEvent(view.seq, render.update(self._caller, view, stored)))
 
     def _is_over(self, view: TaskView) -> bool:
         assert view.state is not None
         return view.state.is_terminal or (self._ends_at_interruption and view.state.is_interrupted)
+
+
+def _nothing(_: StreamEvent) -> None:
+    pass
 
 
 def check_streaming(host: Host) -> None:

@@ -266,6 +266,9 @@ class Store(Protocol):
         cannot be done, such reads raise `StoreUnavailable`.
         """
 
+    def forsake(self, task_id: str) -> None:
+        """Nobody goes on to that append any more, so such reads raise `StoreUnavailable` until somebody does (`unfinished`)."""
+
     async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """The task as it stands, or None. `history_length`: how much of its history is read, the latest; None: all."""
 

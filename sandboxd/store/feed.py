@@ -39,13 +39,19 @@ class Feed:
         """As `Store.create`, then publish. Cancelled before anything is written, or not at all."""
         await self._keep(lambda: self.store.create(principal, entries, view), entries, view, after=0)
 
-    async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int, is_foreseen: bool = False) -> None:
-        """As `Store.append`, then publish. Cancelled before anything is written, or not at all.
+    async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
+        """As `Store.append`, then publish. Cancelled before anything is written, or not at all."""
+        await self._keep(lambda: self.store.append(entries, view, after=after), entries, view, after=after)
 
-        `is_foreseen`: the first entry is what the store was told to foresee after `after`, so it is published at once.
-        """
-        ahead = entries[:1] if is_foreseen else ()
-        await self._keep(lambda: self.store.append(entries, view, after=after), entries, view, after=after, ahead=ahead)
+    def expect(self, entry: Entry, view: TaskView) -> None:
+        """Say to who listens that this may be told next, so that they can make ready; nobody is to show it."""
+        for subscription in self._listeners.get(view.task_id, ()):
+            subscription.expect(StoredEvent(view.seq, entry.event, entry.chunk))
+
+    def tell(self, entry: Entry, view: TaskView) -> None:
+        """Publish what the store keeps as foreseen, and that has happened now; its `append` is to follow at once."""
+        self.store.promise(view.task_id)
+        self._publish(view.task_id, [entry], view.seq - 1)
 
     @asynccontextmanager
     async def subscribe(self, task_id: str, *, after: int) -> AsyncIterator[Subscription]:
@@ -73,25 +79,16 @@ class Feed:
                 subscription.end()
 
     async def _keep(
-        self,
-        write: Callable[[], Awaitable[None]],
-        entries: Sequence[Entry],
-        view: TaskView,
-        *,
-        after: int,
-        ahead: Sequence[Entry] = (),
+        self, write: Callable[[], Awaitable[None]], entries: Sequence[Entry], view: TaskView, *, after: int
     ) -> None:
         # Whoever appends must know afterwards where its task stands, and listeners must hear of all that is on disk: so the
         # wait is shielded. It is as long as one commit.
         await trio.lowlevel.checkpoint_if_cancelled()
         with trio.CancelScope(shield=True):
-            if ahead:
-                self.store.promise(view.task_id)
-                self._publish(view.task_id, ahead, after)
             await write()
         for call in self.on_news:
             call(view.task_id)
-        self._publish(view.task_id, entries, after)  # what was published ahead is dropped by its number
+        self._publish(view.task_id, entries, after)  # what was told already is dropped by its number
 
     def _publish(self, task_id: str, entries: Sequence[Entry], after: int) -> None:
         events = [StoredEvent(seq, entry.event, entry.chunk) for seq, entry in enumerate(entries, start=after + 1)]
@@ -114,6 +111,13 @@ class Subscription:
         self._is_first_read = True
         self._is_over = False
         self._news = trio.Event()
+        self._expected: StoredEvent | None = None
+        self.on_expected: Callable[[StoredEvent], None] = lambda _: None  # called in the reader's own wait; it may not come
+
+    def expect(self, event: StoredEvent) -> None:
+        """Have `on_expected` called with it, if the reader waits for it; called by the feed."""
+        self._expected = event
+        self._news.set()
 
     def offer(self, event: StoredEvent) -> None:
         """Take a live event, never waiting; called by the feed."""
@@ -145,6 +149,9 @@ class Subscription:
             if self._must_read:
                 await self._read()
             else:
+                expected, self._expected = self._expected, None
+                if expected is not None and expected.seq == self._position + 1:
+                    self.on_expected(expected)
                 self._news = trio.Event()
                 await self._news.wait()
         self._position = event.seq

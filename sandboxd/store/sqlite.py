@@ -94,6 +94,10 @@ class SqliteStore:
         """As `Store.promise`."""
         self._promises.make(task_id)
 
+    def forsake(self, task_id: str) -> None:
+        """As `Store.forsake`."""
+        self._promises.fail(task_id, "whoever was to put it in its place has ended")
+
     async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """As `Store.view`."""
         await self._promises.kept(task_id)

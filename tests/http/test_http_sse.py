@@ -18,7 +18,8 @@ from sandboxd.errors import InvalidParams
 from sandboxd.http.sse import event_stream, last_event_id
 from sandboxd.operations.stream import StreamEvent
 from sandboxd.serving.streaming import COMMENT, event
-from sandboxd.store.base import StoreUnavailable
+from sandboxd.store.base import Entry, StoreUnavailable
+from sandboxd.tasks.view import fold
 from tests.http.test_http_rest import COMMAND
 from tests.http.tiny_host import message, rpc, tiny_host
 from tests.serving.door_server import QUICK, served
@@ -87,6 +88,33 @@ async def test_a_stream_tells_the_task_and_then_every_event(tmp_path):
     assert stream.answer.headers["cache-control"] == "no-store"
     assert stream.answer.headers["x-accel-buffering"] == "no"
     assert kinds([first, *rest]) == [(2, "task"), (3, "artifactUpdate"), (4, "statusUpdate")]
+
+
+@pytest.mark.parametrize("comes", ["as expected", "something else"])
+async def test_what_was_expected_is_told_as_it_stands_on_record(tmp_path, comes):
+    async with tiny_host(tmp_path) as host, host.client() as client:
+        story = await host.story()
+        asked = Entry(story.asked())
+        view, feed = fold(story.view, asked.event), host.doors.host.feed
+        async with listen(client, "POST", "/tasks/task-1:subscribe") as stream:
+            await stream.next()
+            await feed.store.foresee(feed.store.prepared(asked, view, after=2), view, after=2)
+            feed.expect(asked, view)
+            await trio.testing.wait_all_tasks_blocked()
+            if comes == "as expected":
+                feed.tell(asked, view)
+                told = await stream.next()
+                await story.tell([asked])
+            else:
+                await story.write(b"hello\n")
+                told = await stream.next()
+            await story.finish()
+            rest = await stream.rest()
+        async with listen(client, "POST", "/tasks/task-1:subscribe", headers={"Last-Event-ID": "2"}) as stream:
+            replayed = await stream.rest()
+
+    assert [told, *rest] == replayed[1:]
+    assert [number for number, _, _ in replayed] == [2, 3, 4]
 
 
 async def test_get_subscribes_too(tmp_path):

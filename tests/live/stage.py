@@ -120,8 +120,10 @@ class Stage:
         await self.until(task_id, lambda event: isinstance(event, Started))
 
     async def asked(self, task_id: str, *, after: int = 0) -> tuple[Asked, int]:
+        """The next question, once it is appended: it is told before that."""
         stored = await self.until(task_id, lambda event: isinstance(event, Asked), after=after)
         assert isinstance(stored.event, Asked)
+        await self.store.view(task_id)
         return stored.event, stored.seq
 
     async def wrote(self, task_id: str, text: bytes) -> None:

@@ -16,7 +16,7 @@ from sandboxd.detect.evidence import Evidence
 from sandboxd.live.draft import AHEAD_S, Drafts
 from sandboxd.policy.model import PromptRules
 from sandboxd.tasks.events import Asked
-from tests.detect.bench import LINE, Bench
+from tests.detect.bench import BLIND, LINE, Bench
 from tests.store.story import NOON
 
 
@@ -31,13 +31,18 @@ class LoopClock:
 class Kernel:
     """Says that the line is read; and hears what is foreseen, as a recorder does."""
 
+    evidence: Evidence = LINE
     foreseen: list[Asked] = attrs.field(factory=list)
+    dropped: int = 0
 
     def look(self) -> Evidence:
-        return LINE
+        return self.evidence
 
     def foresee(self, asked: Asked) -> None:
         self.foreseen.append(asked)
+
+    def unforesee(self) -> None:
+        self.dropped += 1
 
 
 @pytest.fixture
@@ -55,7 +60,7 @@ async def test_a_draft_is_asked_at_its_moment_and_not_later(
     bench, kernel = Bench(LINE).out("Your name: "), Kernel()
     look_at = bench.detector.next_deadline()
     assert look_at is not None
-    drafts = Drafts(terminal_fd, PromptRules(timeout_s=60), LoopClock(), ends_at=900.0)
+    drafts = Drafts(terminal_fd, PromptRules(timeout_s=60), LoopClock(), cast(Any, None), ends_at=900.0)
     mock_clock.jump(look_at - AHEAD_S)
     drafts.prepare(bench.detector, cast(Any, kernel), cast(Any, kernel), trio.current_time())
     mock_clock.jump(AHEAD_S + late_s)
@@ -66,3 +71,30 @@ async def test_a_draft_is_asked_at_its_moment_and_not_later(
     assert (asked is kernel.foreseen[0]) is is_draft
     assert asked.at == NOON + timedelta(seconds=look_at + (0 if is_draft else late_s))
     assert asked.envelope.deadline == asked.at + timedelta(seconds=60)
+
+
+async def test_a_draft_for_a_silence_that_did_not_last_is_thrown_away(mock_clock: MockClock, terminal_fd: int) -> None:
+    bench, kernel = Bench(LINE).out("Your name: "), Kernel()
+    look_at = bench.detector.next_deadline()
+    assert look_at is not None
+    drafts = Drafts(terminal_fd, PromptRules(), LoopClock(), cast(Any, None), ends_at=900.0)
+    mock_clock.jump(look_at - AHEAD_S)
+    drafts.prepare(bench.detector, cast(Any, kernel), cast(Any, kernel), trio.current_time())
+    assert (len(kernel.foreseen), kernel.dropped) == (1, 0)
+    bench.detector.feed(b"more", trio.current_time())
+    drafts.prepare(bench.detector, cast(Any, kernel), cast(Any, kernel), trio.current_time())
+
+    assert kernel.dropped == 1
+    assert drafts.early_s == 0
+
+
+@pytest.mark.parametrize("secrets", ["wait", "relay"])
+async def test_what_the_policy_keeps_from_people_is_not_foreseen(mock_clock: MockClock, terminal_fd: int, secrets: Any) -> None:
+    bench, kernel = Bench(BLIND).out("Password: "), Kernel(BLIND)
+    look_at = bench.detector.next_deadline()
+    assert look_at is not None
+    drafts = Drafts(terminal_fd, PromptRules(secrets=secrets), LoopClock(), cast(Any, None), ends_at=900.0)
+    mock_clock.jump(look_at - AHEAD_S)
+    drafts.prepare(bench.detector, cast(Any, kernel), cast(Any, kernel), trio.current_time())
+
+    assert len(kernel.foreseen) == (secrets == "relay")

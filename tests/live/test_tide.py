@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 
 from sandboxd.a2a.model import TaskState
-from sandboxd.live.tide import AT_ONCE, TICK_S, Tide
+from sandboxd.live import tide as tide_module
+from sandboxd.live.tide import AT_ONCE, HOLD_MOST_S, TICK_S, Tide
 from sandboxd.tasks.events import Wrote
 from tests.live.stage import Stage, answer
 
@@ -22,6 +25,26 @@ async def test_everybody_s_output_is_flushed_once_and_in_time():
 
     assert flushed == list(range(3 * AT_ONCE))
     assert trio.current_time() >= began + TICK_S
+
+
+@pytest.mark.parametrize(("hold_s", "waits_s"), [(0.0, 0.0), (0.01, 0.01), (60.0, HOLD_MOST_S)])
+async def test_what_is_told_now_goes_first_for_a_moment(monkeypatch: pytest.MonkeyPatch, hold_s: float, waits_s: float):
+    monkeypatch.setattr(tide_module, "HOLD_S", hold_s)
+    flushed: list[float] = []
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            tide = Tide(nursery)
+
+            def flush() -> None:
+                flushed.append(trio.current_time())
+                if len(flushed) == AT_ONCE:
+                    tide.hold()
+
+            for _ in range(AT_ONCE + 1):
+                tide.join(partial(flush))
+
+    assert len(flushed) == AT_ONCE + 1
+    assert flushed[-1] - flushed[0] >= waits_s
 
 
 async def test_what_comes_after_a_tick_waits_for_the_next():

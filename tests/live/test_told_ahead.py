@@ -232,6 +232,29 @@ async def test_what_happens_before_it_is_asked_comes_first(scene: Scene):
     assert (await scene.log())[2:] == [wrote, asked]
 
 
+async def test_when_its_writer_ends_in_between_nobody_is_shown_less_until_somebody_resolves_the_task(scene: Scene):
+    asked, view = question(), scene.recorder.view
+    dying = Recorder(scene.feed, view)
+    said: list[Asked] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(dying.write)
+        dying.foresee(asked)
+        await scene.keeps(asked)
+        await trio.testing.wait_all_tasks_blocked()
+        dying.record(asked, then=lambda: said.append(asked))
+        nursery.cancel_scope.cancel()
+    await comes_true(lambda: scene.has_heard(asked))
+
+    with pytest.raises(StoreUnavailable, match="told already"):
+        await scene.store.view("task-1")
+    assert said == []
+    (task,) = await scene.store.unfinished("task-1")
+    assert task.foreseen == asked
+    await scene.recorder.record(asked, then=lambda: said.append(asked)).fate.committed()
+    assert (await scene.log())[2:] == [asked]
+    assert said == [asked]
+
+
 class CutStore(FlakyStore):
     """Leaves a copy of its files at each moment at which a daemon may be killed, with what was heard until then."""
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from sandboxd.store.base import Store, StoredEvent, StoreUnavailable
+from sandboxd.store.base import Entry, Store, StoredEvent, StoreUnavailable
 from sandboxd.store.feed import Feed, Subscription
 from sandboxd.tasks.view import fold
 from tests.store.story import Story
@@ -276,3 +276,24 @@ async def test_who_has_left_is_forgotten(feed):
         pass
 
     assert feed._listeners == {}
+
+
+async def test_who_waits_hears_what_to_expect_and_is_handed_only_what_happened(feed):
+    story = await Story(feed).begin()
+    asked = story.asked()
+    expected: list[StoredEvent] = []
+    async with feed.subscribe("task-1", after=2) as waiting, feed.subscribe("task-1", after=0) as behind:
+        waiting.on_expected = behind.on_expected = expected.append
+        with trio.move_on_after(0.05):
+            await anext(waiting)
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(take, waiting, 1)
+                await trio.testing.wait_all_tasks_blocked()
+                feed.expect(Entry(asked), fold(story.view, asked))
+                await trio.testing.wait_all_tasks_blocked()
+                assert [stored.event for stored in expected] == [asked]
+                await story.write(b"something else")
+        assert [stored.seq for stored in await take(behind, 3)] == [1, 2, 3]
+
+    assert [stored.event for stored in expected] == [asked]
