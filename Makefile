@@ -6,6 +6,7 @@
 # And those that CI leaves out, because they take minutes or install what nothing else needs:
 #
 #   make bench         how fast, beside pexpect, uvicorn and the public A2A SDK; ARGS="asking --scale 0.2" tries one
+#   make profile       where a daemon's time goes meanwhile; ARGS="sending" for one case (root, by py-spy)
 #   make rounds        a daemon or its spawner is killed at a random moment, 200 times; ARGS="--seed 7" repeats one
 #   make cockpit-rounds  a cockpit or its host is killed at a random moment, 200 times, while missions ask and are answered
 #   make soak          200 talking programs, 50 listeners: does the daemon grow, or lose anything?
@@ -16,7 +17,7 @@
 #
 #   make test-systemd  sandboxd as a service of a real systemd: sockets, watchdog, reload, courier, stop
 
-.PHONY: help demo test bench rounds cockpit-rounds soak test-sdk03 test-tck test-systemd check
+.PHONY: help demo test bench profile rounds cockpit-rounds soak test-sdk03 test-tck test-systemd check
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +31,9 @@ test:
 
 bench:
 	@scripts/bench $(ARGS)
+
+profile:
+	@scripts/bench --profile $(ARGS)
 
 rounds:
 	@scripts/rounds $(ARGS)

@@ -29,8 +29,9 @@ from sandboxd.http.edge import Edge
 from sandboxd.http.head import HEAD, Head
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, said_in
 from sandboxd.http.once import act_once
+from sandboxd.http.presence import GUEST
 from sandboxd.operations.host import Caller
-from sandboxd.serving.one_task import go_in_one_task
+from sandboxd.serving.one_task import InOneTask
 from sandboxd.serving.peer import PEER
 
 Handler = Callable[..., Awaitable[quart.Response]]
@@ -120,16 +121,14 @@ def host_routes() -> tuple[Route, ...]:
 def make_app(doors: Doors) -> Edge:
     """The ASGI application; `server.serve` runs it. Its lifespan and its nursery are never used: both swallow errors."""
     app = QuartTrio(__name__, static_folder=None)
-    go_in_one_task(app)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.url_map.converters["tenant"] = _Tenant
     for route in (*host_routes(), *routes()):
         _add(app, doors, route)
-    app.register_error_handler(Exception, _refuse)
     limits = doors.settings
     return Edge(
-        app,
+        InOneTask(app, _refuse),
         doors.presence,
         max_body_bytes=limits.max_body_bytes,
         body_timeout_s=limits.body_timeout_s,
@@ -146,7 +145,7 @@ def _add(app: QuartTrio, doors: Doors, route: Route) -> None:
             _check_version(head, route.speaks)
         peer = PEER.get()
         known = NOBODY if route.access == OPEN else doors.presence.admit(peer, head)
-        quart.g.is_admitted = True
+        GUEST.get().is_admitted = True
         if route.access == KNOWN:
             doors.pace.take(known.principal)
         caller = Caller(known.principal, head.extensions, known.grants, peer.door)
@@ -197,7 +196,7 @@ async def _refuse(error: Exception) -> quart.Response:
 
 async def _call_id(refusal: Refusal) -> CallId:
     """The id of a call that was refused on its way; whoever is not known has nothing of theirs read, but for its version."""
-    if not isinstance(refusal, VersionNotSupported) and not quart.g.get("is_admitted"):
+    if not isinstance(refusal, VersionNotSupported) and not GUEST.get().is_admitted:
         return None
     try:
         return id_of(await read_json(media_types=(JSON,)))

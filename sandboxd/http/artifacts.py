@@ -15,6 +15,7 @@ import quart
 
 from sandboxd.errors import RangeNotSatisfiable
 from sandboxd.http.doors import Doors
+from sandboxd.http.head import HEAD
 from sandboxd.operations.artifacts import ArtifactFile, open_artifact
 from sandboxd.operations.host import Caller
 
@@ -34,14 +35,14 @@ async def artifact(doors: Doors, caller: Caller, instance: str, ref: str, artifa
     """`GET /tasks/{id}/artifacts/{aid}`."""
     file = await open_artifact(doors.host, caller, instance, ref, artifact_id)
     etag = f'"{file.size:x}-{file.cut:x}-{int(file.is_complete)}"'  # bytes are only ever appended
-    span = None
-    if quart.request.headers.get("If-Range") in (None, etag):
-        span = parse_range(quart.request.headers.get("Range"), file.size)
+    head, span = HEAD.get(), None
+    if head.get("If-Range") in (None, etag):
+        span = parse_range(head.get("Range"), file.size)
     whole = Span(0, file.size)
     sent = span or whole
-    if quart.request.headers.get("If-None-Match") == etag:
+    if head.get("If-None-Match") == etag:
         made = quart.Response(b"", 304)
-    elif quart.request.method == "HEAD":
+    elif head.method == "HEAD":
         made = quart.Response(b"", 206 if span else 200)
     else:
         made = quart.Response(_pieces(file, sent), 206 if span else 200)

@@ -14,6 +14,7 @@ import quart
 from sandboxd.errors import InvalidParams, Problem
 from sandboxd.http.answers import answer
 from sandboxd.http.doors import Doors
+from sandboxd.http.head import HEAD
 from sandboxd.operations.audit import read_audit, read_audit_end
 from sandboxd.operations.host import Caller
 
@@ -43,7 +44,7 @@ async def show(doors: Doors, caller: Caller, instance: str) -> quart.Response:
 
 
 def _number(name: str, default: int | None, least: int, most: int) -> int | None:
-    text = quart.request.args.get(name)
+    text = HEAD.get().arguments.get(name)
     if text is None:
         return default
     if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:

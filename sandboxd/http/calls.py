@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import attrs
-import quart
 
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.model import CancelRequest, ListRequest, Reply, SendRequest
@@ -18,6 +17,7 @@ from sandboxd.errors import ExtendedCardNotConfigured, UnsupportedOperation
 from sandboxd.http.auth import ANYONE
 from sandboxd.http.cards import Asked
 from sandboxd.http.doors import Doors
+from sandboxd.http.head import HEAD
 from sandboxd.operations import cancel as canceling
 from sandboxd.operations import get as getting
 from sandboxd.operations import list as listing
@@ -145,7 +145,7 @@ async def extended_card(it: Call) -> Any:
     it.doors.host.enter(it.caller, it.instance)
     is_for_nobody = it.codec.VERSION == "0.3" and it.caller.principal == ANYONE
     if it.doors.host.capabilities.extended_card and not is_for_nobody:
-        asked = Asked(PEER.get(), quart.request.host)
+        asked = Asked(PEER.get(), HEAD.get().host or "")
         return it.doors.cards.extended(it.doors.host, it.instance, it.doors.version, asked)
     why = "cannot show an extended agent card: this agent has none"
     raise ExtendedCardNotConfigured(why) if it.codec.VERSION == "0.3" else UnsupportedOperation(why)

@@ -18,7 +18,10 @@ from sandboxd.errors import MethodNotFound
 from sandboxd.http.answers import answer
 from sandboxd.http.cards import Asked
 from sandboxd.http.doors import Doors
+from sandboxd.http.head import HEAD
 from sandboxd.operations.host import Caller
+from sandboxd.serving.exchange import CURRENT
+from sandboxd.serving.one_task import request_of
 from sandboxd.serving.peer import PEER
 
 MAX_AGE_S: Final = 300
@@ -28,7 +31,7 @@ _SHARE: Final = Path(__file__).parent.parent / "share" / "schemas"
 
 async def agent_card(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     """`GET /.well-known/agent-card.json` (§8.2, §8.6)."""
-    spelled = doors.cards.public(doors.host, instance, doors.version, Asked(PEER.get(), quart.request.host))
+    spelled = doors.cards.public(doors.host, instance, doors.version, Asked(PEER.get(), HEAD.get().host or ""))
     return await _kept(doors, spelled)
 
 
@@ -66,7 +69,7 @@ async def _with_validators(made: quart.Response, changed_at: datetime, etag: str
     made.headers["Cache-Control"] = f"public, max-age={MAX_AGE_S}"
     made.headers["Last-Modified"] = http_date(changed_at)
     made.headers["ETag"] = etag
-    conditional = await made.make_conditional(quart.request)
+    conditional = await made.make_conditional(request_of(CURRENT.get().scope))
     assert isinstance(conditional, quart.Response)
     return conditional
 

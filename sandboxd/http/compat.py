@@ -18,6 +18,7 @@ from sandboxd.http import calls
 from sandboxd.http.answers import answer
 from sandboxd.http.calls import Call
 from sandboxd.http.doors import Doors, current_speech, read_json, read_optional_object
+from sandboxd.http.head import HEAD
 from sandboxd.http.rest import perform
 from sandboxd.operations.host import Caller
 
@@ -42,7 +43,7 @@ async def cancel_task(doors: Doors, caller: Caller, instance: str, ref: str) -> 
 
 async def subscribe(doors: Doors, caller: Caller, instance: str, ref: str) -> quart.Response:
     """`GET /tasks/{id}/subscribe`."""
-    if quart.request.method == "HEAD":  # werkzeug lets it follow GET, and a stream without a body says nothing
+    if HEAD.get().method == "HEAD":  # werkzeug lets it follow GET, and a stream without a body says nothing
         raise MethodNotFound("cannot HEAD a stream")
     return await perform(calls.subscribe, doors, caller, instance, {"id": ref})
 

@@ -10,8 +10,6 @@ import math
 from collections.abc import Collection, MutableMapping
 from typing import Any, Final
 
-from werkzeug.exceptions import HTTPException
-
 from sandboxd.a2a.extensions import echo
 from sandboxd.errors import InvalidRequest, Refusal
 from sandboxd.http.answers import HOUSE, refusal_body
@@ -65,10 +63,7 @@ class Edge:
         CURRENT.set(exchange)
         try:
             with exchange.handling:
-                try:
-                    await self._app(self._below_instance(scope, exchange.head), exchange.receive, exchange.send)
-                except* HTTPException:  # a `Host` that is none: raised before Quart's error handlers are in place
-                    exchange.refusal = InvalidRequest("cannot read the request: its headers are ill-formed")
+                await self._app(self._below_instance(scope, exchange.head), exchange.receive, exchange.send)
         finally:
             self._presence.leave(guest)
         if exchange.refusal is not None and not exchange.has_answered:
@@ -93,6 +88,12 @@ class _Exchange(Exchange):
     ) -> None:
         super().__init__(scope, receive, send, max_body_bytes, body_timeout_s)
         self.head = Head(scope)
+
+    def flaw(self) -> Refusal | None:
+        """Why it is refused by its headers alone."""
+        if (found := super().flaw()) is None and self.head.host is None:
+            return InvalidRequest("cannot read the request: its headers are ill-formed")
+        return found
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer without the application."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
+
+from werkzeug.sansio.utils import get_host
 
 from sandboxd.a2a.extensions import activated
 from sandboxd.http.manners import EXTENSIONS, EXTENSIONS_03, Speech, speech_of
@@ -19,7 +22,9 @@ class Head:
     """Path, query, headers and activated extensions of one request (ASGI); `getlist` and `get` take a name in any case."""
 
     def __init__(self, scope: MutableMapping[str, Any]) -> None:
+        self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self._scheme: str = scope["scheme"]
         self.instance: str | None = None  # that the path names; the edge says it
         self._query: bytes = scope.get("query_string", b"")
         self._headers: dict[str, list[str]] = {}
@@ -38,6 +43,17 @@ class Head:
         return self._headers.get(key.lower(), ())
 
     @property
+    def host(self) -> str | None:
+        """Where the client believes to be, as werkzeug reads it, empty where it does not say; None: what it says is no host."""
+        return _host(self._scheme, self.get("Host"))
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The first value of each parameter of the query."""
+        text = self._query.decode("latin-1")
+        return dict(reversed(parse_qsl(text, keep_blank_values=True, errors="werkzeug.url_quote")))
+
+    @property
     def query(self) -> Sequence[tuple[str, str]]:
         """Every parameter of the query, empty ones too."""
         return parse_qsl(self._query.decode("latin-1"), keep_blank_values=True) if self._query else ()
@@ -48,6 +64,16 @@ class Head:
         if self._speech is None:
             self._speech = speech_of(self.path, self, self.query)
         return self._speech
+
+
+@lru_cache(maxsize=256)
+def _host(scheme: str, said: str | None) -> str | None:
+    host = get_host(scheme, said)
+    try:
+        host.partition(":")[0].encode("idna")
+    except UnicodeError:
+        return None
+    return host
 
 
 HEAD: ContextVar[Head] = ContextVar("HEAD")  # of the request whose context it is

@@ -19,6 +19,7 @@ from sandboxd.a2a.jsonrpc import id_of
 from sandboxd.a2a.jsontext import dump_json, parse_json
 from sandboxd.errors import MessageIdReused, Refusal
 from sandboxd.http.doors import Doors, current_speech, read_json
+from sandboxd.http.head import HEAD
 from sandboxd.operations.host import Caller, Earlier
 from sandboxd.operations.once import Turn, identify
 from sandboxd.store.base import SendRecord, Told
@@ -36,7 +37,7 @@ async def act_once(doors: Doors, caller: Caller, instance: str, respond: Respond
 
     Raises `MessageIdMalformed`, `MessageIdReused`, `NotReady`, and only before `respond` is called.
     """
-    if IDEMPOTENCY not in caller.extensions or quart.request.method != "POST":
+    if IDEMPOTENCY not in caller.extensions or HEAD.get().method != "POST":
         return await respond(caller)
     params = await _params()
     request = identify(caller.principal, instance, params) if params is not None else None
@@ -53,7 +54,7 @@ async def act_once(doors: Doors, caller: Caller, instance: str, respond: Respond
 async def _params() -> Mapping[str, Any] | None:
     """The parameters of a send; None when the request is none, or is so ill-formed that its door refuses it."""
     is_rpc = _is_rpc()
-    if not is_rpc and not quart.request.path.rstrip("/").endswith(_SENDS):
+    if not is_rpc and not HEAD.get().path.rstrip("/").endswith(_SENDS):
         return None
     try:
         body = await read_json()

@@ -27,12 +27,16 @@ _log = logger(__name__)
 
 @attrs.define(eq=False)
 class Guest:
-    """One request that is being served; `end` ends it. `peer` None: nobody looks at it again."""
+    """One request that is being served; `end` ends it. `peer` None: nobody looks at it again.
+
+    `is_admitted`: whoever sends it may, at its path.
+    """
 
     end: Callable[[Refusal], None]
     peer: Peer | None = None
     headers: Headers | None = None
     known: Known | None = None
+    is_admitted: bool = False
 
 
 GUEST: ContextVar[Guest] = ContextVar("GUEST")  # of the request whose context it is

@@ -14,6 +14,7 @@ from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import InvalidParams, Problem
 from sandboxd.http.answers import answer
 from sandboxd.http.doors import Doors
+from sandboxd.http.head import HEAD
 from sandboxd.operations.host import Caller
 from sandboxd.operations.push import read_dead, retry_dead
 from sandboxd.store.base import DeadPush
@@ -24,7 +25,7 @@ LIMIT_MAX: Final = 1000
 
 async def show_dead(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     """`GET /push/dead`."""
-    text = quart.request.args.get("limit", str(LIMIT))
+    text = HEAD.get().arguments.get("limit", str(LIMIT))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_MAX):
         raise InvalidParams("cannot list dead letters", problems=[Problem("limit", f"must be a number from 1 to {LIMIT_MAX}")])
     dead = await read_dead(doors.host, caller, limit=int(text))

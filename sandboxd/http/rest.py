@@ -33,7 +33,7 @@ async def stream_message(doors: Doors, caller: Caller, instance: str) -> quart.R
 
 async def tasks(doors: Doors, caller: Caller, instance: str) -> quart.Response:
     """`GET /tasks`."""
-    return await perform(calls.list_by_query, doors, caller, instance, quart.request.args.to_dict())
+    return await perform(calls.list_by_query, doors, caller, instance, HEAD.get().arguments)
 
 
 async def read_task(doors: Doors, caller: Caller, instance: str, ref: str) -> quart.Response:
@@ -41,10 +41,8 @@ async def read_task(doors: Doors, caller: Caller, instance: str, ref: str) -> qu
     task_id, verb = split_verb(ref)
     match verb:
         case "":
-            return await perform(calls.get, doors, caller, instance, {**quart.request.args.to_dict(), "id": task_id})
-        case "subscribe" if (
-            quart.request.method == "GET"
-        ):  # werkzeug lets HEAD follow GET, and a stream without a body says nothing
+            return await perform(calls.get, doors, caller, instance, {**HEAD.get().arguments, "id": task_id})
+        case "subscribe" if HEAD.get().method == "GET":  # HEAD follows GET, and a stream without a body says nothing
             return await perform(calls.subscribe, doors, caller, instance, {"id": task_id})
         case _:
             raise MethodNotFound(f"cannot GET `:{verb[:64]}` of a task")
@@ -66,7 +64,7 @@ async def act_on_task(doors: Doors, caller: Caller, instance: str, ref: str) -> 
 
 async def push_configs(doors: Doors, caller: Caller, instance: str, ref: str, config: str = "") -> quart.Response:
     """`GET` and `POST /tasks/{id}/pushNotificationConfigs`, `GET` and `DELETE` of one of them."""
-    match quart.request.method:
+    match HEAD.get().method:
         case "POST":
             pushing.need(doors.host)
             body = await read_json()

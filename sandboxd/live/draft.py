@@ -1,8 +1,8 @@
 """What of a question can be made before its silence is over?
 
-All of it: what it will say, and how it goes on record. Shortly before the end of the silence the kernel is asked, and the
-question is made as it will be if nothing comes and the kernel says the same again; else the draft is thrown away. So it is
-where the moment of asking comes late: it says when it was asked.
+All of it: what it will say, and how it goes on record, and the store keeps it. Shortly before the end of the silence the
+kernel is asked, and the question is made as it will be if nothing comes and the kernel says the same again; else the draft is
+thrown away. So it is where the moment of asking comes late: it says when it was asked.
 """
 
 from __future__ import annotations
@@ -45,18 +45,25 @@ class Drafts:
         return look_at - AHEAD_S if look_at is not None and self._is_due(detector, look_at) else look_at
 
     def prepare(self, detector: Detector, witness: Witness | None, recorder: Recorder, now: float) -> None:
-        """Make a draft, if it is time."""
+        """Make a draft, if it is time, and throw the one away that was for a silence which did not last."""
         look_at = detector.next_deadline()
+        if self._draft is not None and look_at != self._tried_for:
+            self._draft = None
+            recorder.unforesee()
         if look_at is None or now < look_at - AHEAD_S or not self._is_due(detector, look_at):
             return
         self._tried_for, self._draft = look_at, None
         if witness is None or now >= look_at:
             return
         prompt = detector.foresee(witness.look())
-        if prompt is not None and (text := plain_text(prompt.text)):
+        if prompt is not None and self.may_ask(prompt) and (text := plain_text(prompt.text)):
             asked = self._make(prompt, text, look_at)
             self._draft = prompt, asked
             recorder.foresee(asked)
+
+    def may_ask(self, prompt: Prompt) -> bool:
+        """Whether the policy lets people be asked this at all."""
+        return prompt.form.kind != "secret" or self._rules.secrets == "relay"
 
     def _is_due(self, detector: Detector, look_at: float) -> bool:
         return self._tried_for != look_at and detector.is_settling

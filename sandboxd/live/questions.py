@@ -130,7 +130,8 @@ class Questions:
                     flush()
                     self._notices.stalled(stalled)
                     continue
-            self._drafts.prepare(self._detector, self._witness, self._recorder, now)
+            if self._asked < self._rules.max_prompts:
+                self._drafts.prepare(self._detector, self._witness, self._recorder, now)
             self._set_alarm()
             await self._fed.wait()
 
@@ -326,7 +327,7 @@ class Questions:
         text = plain_text(prompt.text)
         if not text or not self._process.is_alive():
             return
-        if prompt.form.kind == "secret" and self._rules.secrets != "relay":
+        if not self._drafts.may_ask(prompt):
             self._notices.withheld(prompt, text)
             if self._rules.secrets == "fail":
                 self._end("secret-asked")

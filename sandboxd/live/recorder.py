@@ -1,16 +1,16 @@
 """How does what a run experiences get on record, in order and before anyone sees it?
 
-`record` is a plain call: it folds the event into the run's view at once, and queues it; `write` appends the queue to the store,
-as many events as wait at a time. So no checkpoint comes between an act and its place in the log, a client that goes away
-interrupts nothing, and what is published was appended first (invariant 6). The queue has a bound, in bytes: a reader waits in
-`room` while the store is slow. The history that is on record is not held in memory as well. While the store is unavailable,
-writing is tried again, and nothing is dropped, until the daemon stops and gives up: then whoever waits for a record hears that
-it is lost.
+`record` is a plain call: it folds the event into the run's view at once, and queues it; `write` appends the queue to the
+store, as many events as wait at a time. So no checkpoint comes between an act and its place in the log, a client that goes
+away interrupts nothing, and what is published is on disk (invariant 6): it was appended, or the store was told to `foresee`
+it and the append follows. The queue has a bound, in bytes: a reader waits in `room` while the store is slow. The history that
+is on record is not held in memory as well. While the store is unavailable, writing is tried again, and nothing is dropped,
+until the daemon stops and gives up: then whoever waits for a record hears that it is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import attrs
@@ -55,14 +55,14 @@ class Fate:
         self._settled.set()
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Foreseen:
-    """`event` as it would be recorded next, on top of `base`."""
+    """`entry` as it would be recorded next, behind event `after`; `view` is the task then."""
 
-    event: Event
-    base: TaskView
-    view: TaskView
     entry: Entry
+    view: TaskView
+    after: int
+    is_tried: bool = False  # to keep it
 
 
 @attrs.frozen
@@ -87,6 +87,7 @@ class Recorder:
         self._queued_bytes = 0
         self._changed = trio.Event()
         self._foreseen: _Foreseen | None = None
+        self._kept: _Foreseen | None = None  # the store has it, and the task still stands before it
 
     @property
     def view(self) -> TaskView:
@@ -99,7 +100,7 @@ class Recorder:
         `push`: the push notification config that came with it, see `Entry`.
         """
         foreseen, self._foreseen = self._foreseen, None
-        if foreseen is not None and foreseen.event is event and foreseen.base is self._view and push is None:
+        if foreseen is not None and foreseen.entry.event is event and foreseen.after == self._view.seq and push is None:
             self._view, entry = foreseen.view, foreseen.entry
         else:
             self._view, entry = fold(self._view, event), Entry(event, chunk, push)
@@ -112,10 +113,15 @@ class Recorder:
         return ticket
 
     def foresee(self, event: Event) -> None:
-        """That event may be recorded next: make all that can be made of it before. Changes nothing."""
-        view = fold(self._view, event)
-        entry = self._feed.store.prepared(Entry(event), view, after=self._view.seq)
-        self._foreseen = _Foreseen(event, self._view, view, entry)
+        """That event may be recorded next: make all that can be made of it, and have the store keep it. Changes nothing."""
+        after, view = self._view.seq, fold(self._view, event)
+        self._foreseen = _Foreseen(self._feed.store.prepared(Entry(event), view, after=after), view, after)
+        self._wake()
+
+    def unforesee(self) -> None:
+        """It will not be recorded."""
+        self._foreseen = None
+        self._wake()
 
     async def room(self) -> None:
         """Wait until the queue is below its bound."""
@@ -128,10 +134,13 @@ class Recorder:
         try:
             while True:
                 while not self._queue:
-                    await self._changed.wait()
+                    await self._look_ahead()
                 batch = self._next_batch()
                 view = batch[-1][1].view
-                await self._append([entry for entry, _ in batch], view)
+                kept, self._kept = self._kept, None
+                await self._append(
+                    [entry for entry, _ in batch], view, is_foreseen=kept is not None and kept.entry is batch[0][0]
+                )
                 self._written = view.seq
                 self._view = without_history(self._view, written=view)
                 self._queued_bytes -= sum(EVENT_BYTES + len(entry.chunk) for entry, _ in batch)
@@ -147,13 +156,33 @@ class Recorder:
                     ticket.fate.settle(is_lost=True)
             raise
 
-    async def _append(self, entries: list[Entry], view: TaskView) -> None:
+    async def _look_ahead(self) -> None:
+        """While nothing is to be written: see to it that the store has what is foreseen, and nothing else."""
+        store, task_id, foreseen, kept = self._feed.store, self._view.task_id, self._foreseen, self._kept
+        if foreseen is not None and not foreseen.is_tried and foreseen.after == self._written:
+            foreseen.is_tried = True
+            try:
+                await store.foresee(foreseen.entry, foreseen.view, after=foreseen.after)
+                self._kept = foreseen
+            except StoreUnavailable as error:  # then it is told as everything else is: when it is on record
+                _log.warning("Cannot keep a question ahead of its time", task=task_id, error=str(error))
+        elif kept is not None and kept is not foreseen:
+            await self._insist(lambda: store.unforesee(task_id, after=kept.after))
+            self._kept = None
+        else:
+            await self._changed.wait()
+
+    async def _append(self, entries: list[Entry], view: TaskView, *, is_foreseen: bool) -> None:
+        await self._insist(lambda: self._feed.append(entries, view, after=self._written, is_foreseen=is_foreseen))
+
+    async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:
         delay_s = RETRY_FIRST_S
         while True:
             try:
-                return await self._feed.append(entries, view, after=self._written)
+                return await write()
             except StoreUnavailable as error:
-                _log.error("Cannot append to the store, trying again", task=view.task_id, error=str(error), delay_s=delay_s)
+                task_id = self._view.task_id
+                _log.error("Cannot append to the store, trying again", task=task_id, error=str(error), delay_s=delay_s)
                 await trio.sleep(delay_s)
                 delay_s = min(delay_s * 2, RETRY_MAX_S)
 

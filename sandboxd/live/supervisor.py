@@ -35,7 +35,7 @@ from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.runner.witness import Witness, availability
 from sandboxd.store.base import Entry, StoreUnavailable
 from sandboxd.store.feed import Feed
-from sandboxd.store.recovery import last_pieces
+from sandboxd.store.recovery import before_the_end
 from sandboxd.tasks.events import Finished, Rejected
 from sandboxd.tasks.view import TaskView, fold
 
@@ -272,15 +272,13 @@ class Supervisor:
     async def _fail(self, task_id: str) -> None:
         """Put the end of a task on record that nobody conducts any more, from where the store has it."""
         try:
-            view = await self._feed.store.view(task_id)
-            if view is None or view.state is None or view.state.is_terminal:
-                return
-            recorder, now = Recorder(self._feed, view), self._clock.now()
-            for piece in last_pieces(view, now):
-                recorder.record(piece)
-            text = "A fault of the daemon ended the task; its log has the details."
-            recorder.record(Finished(now, str(uuid.uuid4()), "internal", "infrastructure", text))
-            await recorder.write()
+            now, text = self._clock.now(), "A fault of the daemon ended the task; its log has the details."
+            for task in await self._feed.store.unfinished(task_id):
+                recorder = Recorder(self._feed, task.view)
+                events, _ = before_the_end(task, now)
+                for event in (*events, Finished(now, str(uuid.uuid4()), "internal", "infrastructure", text)):
+                    recorder.record(event)
+                await recorder.write()
         except Exception:  # what is still open at the next start is resolved there
             _log.exception("Cannot put the task's end on record", task=task_id)
 

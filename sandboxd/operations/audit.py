@@ -91,9 +91,11 @@ async def audited(host: Host, caller: Caller, instance: str, note: Note) -> Asyn
             await _write(host, caller, instance, note, outcome)
 
 
-def entry_of(host: Host, caller: Caller, instance: str, note: Note, outcome: str = ACCEPTED) -> AuditEntry:
-    """The note as it is put on record."""
-    given = (note.task_id, note.prompt_id, note.message_id, note.config_id, note.target)
+def entry_of(
+    host: Host, caller: Caller, instance: str, note: Note, outcome: str = ACCEPTED, *, task_id: str | None = None
+) -> AuditEntry:
+    """The note as it is put on record; `task_id` where it does not name the task yet."""
+    given = (task_id or note.task_id, note.prompt_id, note.message_id, note.config_id, note.target)
     task_id, prompt_id, message_id, config_id, target = (None if text is None else text[:ID_MAX_CHARS] for text in given)
     return AuditEntry(
         *(host.clock.now(), caller.principal, caller.door, note.action, instance[:ID_MAX_CHARS], outcome),

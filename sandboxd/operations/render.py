@@ -53,7 +53,7 @@ async def task(
             [artifact_of(artifact, await _output(host, view, artifact, fresh), caller.modes) for artifact in view.artifacts]
         )
     history = tuple(_message(caller, message) for message in shown.history) if shown.history is not None else None
-    return attrs.evolve(shown, artifacts=artifacts, history=history, status=_status(caller, shown.status))
+    return Task(shown.id, shown.context_id, _status(caller, shown.status), artifacts, history, shown.metadata)
 
 
 async def _with_history(host: Host, view: TaskView, length: int | None) -> TaskView:

@@ -125,7 +125,7 @@ async def _take(
     view = TaskView(str(uuid.uuid4()), message.context_id or str(uuid.uuid4()), instance)
     push = pushing.entry_of(caller, view, config) if config else None
     message = attrs.evolve(message, task_id=view.task_id, context_id=view.context_id)
-    kept = entry_of(host, caller, instance, attrs.evolve(note, task_id=view.task_id))
+    kept = entry_of(host, caller, instance, note, task_id=view.task_id)
     submitted = Entry(Submitted(host.clock.now(), message), push=push, note=kept)
     if dispatch is None:
         view = await _echo(host, caller, view, submitted, _echo_of(message))

@@ -11,8 +11,8 @@ turned off and has no back pressure, and the end of a request waits on a full qu
 
 from __future__ import annotations
 
-import contextlib
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, Protocol
 
@@ -29,7 +29,7 @@ from hypercorn.typing import AppWrapper, ConnectionState
 
 from sandboxd import metrics
 from sandboxd.logs import logger
-from sandboxd.serving.exchange import WHEN_LEFT
+from sandboxd.serving.exchange import HAS_ARRIVED, WHEN_LEFT
 from sandboxd.serving.settings import DoorSettings
 
 PIECE_BYTES: Final = 64 * 1024
@@ -40,18 +40,22 @@ _log = logger(__name__)
 
 
 class Stream(Protocol):
-    """What a connection needs: trio's socket stream, or TLS on top of one (`tls`)."""
-
-    socket: trio.socket.SocketType
+    """What a connection needs: a socket as it is (`plain`), or with TLS (`tls`)."""
 
     async def receive_some(self, max_bytes: int) -> bytes | bytearray:
         """Some bytes; empty once the peer has ended its side."""
+
+    def send_nowait(self, data: memoryview) -> int:
+        """How many of them are taken at once."""
 
     async def send_all(self, data: memoryview) -> None:
         """All of them."""
 
     async def send_eof(self) -> None:
         """End our side."""
+
+    def close(self) -> None:
+        """Close it under whoever waits for it, who is told so."""
 
 
 class Connection:
@@ -63,7 +67,8 @@ class Connection:
         self._config = config
         self._context = context  # its `terminated`: the answer that runs is this connection's last
         self._settings = settings
-        self._reading = trio.CancelScope()  # its deadline is the patience with an idle client
+        self._reading = trio.CancelScope()
+        self.silent_until = math.inf  # the patience with a client that asks nothing; whoever watches ends it then
         self._sending = trio.Lock()
         self._is_lingering = False
         self._phase: Literal["idle", "asked", "answering", "streaming"] = "idle"
@@ -94,12 +99,12 @@ class Connection:
 
     def end_if_idle(self) -> None:
         """Close now if no request runs."""
-        if self._reading.deadline != math.inf:
+        if self._phase == "idle":
             self._reading.cancel()
 
     def abort(self) -> None:
         """Close the socket under whoever reads or writes; the handler learns that its client is gone."""
-        self._stream.socket.close()
+        self._stream.close()
         self._reading.cancel()
 
     async def _read(self) -> None:
@@ -148,27 +153,28 @@ class Connection:
     async def _send(self, event: Event) -> None:
         match event:
             case RawData(data=data):
-                await self._take_turn()
-                try:
-                    await self._send_pieces(memoryview(data))
-                finally:
-                    self._sending.release()
+                await self._send_data(memoryview(data))
             case Updated(idle=idle):
                 self._set_idle(idle)
             case Closed():
                 self._enter("idle")
                 await self._end()
 
-    async def _take_turn(self) -> None:
-        # The turn is free but for rare cases, and taking a lock the usual way is a round through the event loop.
+    async def _send_data(self, data: memoryview) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            self._sending.acquire_nowait()
-        except trio.WouldBlock:
-            await self._sending.acquire()
+            # A short answer is nearly always taken at once, and nobody is in the middle of another.
+            sent = 0 if self._sending.locked() else self._stream.send_nowait(data[:PIECE_BYTES])
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.abort()
+            return
+        if sent < len(data):
+            # Shielded: a handler that is cancelled in the middle of a piece must not leave half of it on the wire.
+            with trio.CancelScope(shield=bool(sent)):
+                async with self._sending:
+                    await self._send_pieces(data[sent:])
 
     async def _send_pieces(self, data: memoryview) -> None:
-        # Shielded: a handler that is cancelled in the middle of a piece must not leave half of it on the wire.
         for start in range(0, len(data), PIECE_BYTES):
             with trio.CancelScope(deadline=trio.current_time() + self._settings.stall_s, shield=True) as patience:
                 try:
@@ -184,6 +190,7 @@ class Connection:
     async def _end(self) -> None:
         """Our side is done: say so, and give the client `linger_s` to take it and to stop sending."""
         self._is_lingering = True
+        self.silent_until = math.inf
         # Shielded: quart-trio cancels the request the moment hypercorn says that it is over, which is before this is called.
         with trio.CancelScope(shield=True):  # bounded: each piece by `stall_s`
             async with self._sending:  # a malformed request may come while an earlier one is still answered
@@ -196,7 +203,7 @@ class Connection:
     def _set_idle(self, idle: bool) -> None:
         self._enter("idle" if idle else "asked")
         if not self._is_lingering:
-            self._reading.deadline = trio.current_time() + self._settings.keep_alive_s if idle else math.inf
+            self.silent_until = trio.current_time() + self._settings.keep_alive_s if idle else math.inf
 
 
 class _Http1(H11Protocol):
@@ -265,7 +272,7 @@ class _Handlers(TaskGroup):
         self, app: AppWrapper, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
     ) -> Callable[[Any], Awaitable[None]]:
         inbox = _Inbox()
-        scope["extensions"][WHEN_LEFT] = inbox.when_left
+        scope["extensions"] |= {WHEN_LEFT: inbox.when_left, HAS_ARRIVED: inbox.has_arrived}
         self._requests.start_soon(self._handle, app, scope, inbox, send)
         return inbox.put
 
@@ -295,8 +302,10 @@ class _Inbox:
     """What the client sends, on its way to the handler. The news that it is gone never waits behind a full queue."""
 
     def __init__(self) -> None:
-        self._put, self._get = trio.open_memory_channel[Any](_INBOX_MESSAGES)
+        self._messages: deque[Any] = deque()
+        self._changed: trio.Event | None = None  # there while somebody waits: hardly ever, for a short body comes with its head
         self._has_left = False
+        self._is_closed = False
         self._when_left: Callable[[], None] = _nothing
 
     def when_left(self, act: Callable[[], None]) -> None:
@@ -305,33 +314,49 @@ class _Inbox:
         if self._has_left:
             act()
 
+    def has_arrived(self) -> bool:
+        """Whether `get` has something at once."""
+        return bool(self._messages) or self._has_left or self._is_closed
+
     async def put(self, message: Any) -> None:
         if message["type"] == "http.disconnect":
             self._has_left = True
-            self._put.close()
+            self._tell()
             self._when_left()
             return
-        # Broken, closed: the handler has answered already, or the client is gone.
-        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            try:
-                self._put.send_nowait(message)
-            except trio.WouldBlock:
-                await self._put.send(message)
+        while len(self._messages) >= _INBOX_MESSAGES and not self._is_over():
+            await self._next_change()
+        if not self._is_over():  # else the handler has answered already, or the client is gone
+            self._messages.append(message)
+            self._tell()
 
     async def get(self) -> Any:
-        try:
-            return self._get.receive_nowait()
-        except trio.WouldBlock:
-            pass
-        except (trio.EndOfChannel, trio.ClosedResourceError):
+        while not self.has_arrived():
+            await self._next_change()
+        if not self._messages:
             return {"type": "http.disconnect"}
-        try:
-            return await self._get.receive()
-        except (trio.EndOfChannel, trio.ClosedResourceError):
-            return {"type": "http.disconnect"}
+        self._tell()
+        return self._messages.popleft()
 
     def close(self) -> None:
-        self._get.close()
+        """The request is over, and holds on to nothing that holds on to this: cycles are left to a search, which stops all."""
+        self._is_closed = True
+        self._when_left = _nothing
+        self._messages.clear()
+        self._tell()
+
+    def _is_over(self) -> bool:
+        return self._has_left or self._is_closed
+
+    async def _next_change(self) -> None:
+        if self._changed is None:
+            self._changed = trio.Event()
+        await self._changed.wait()
+
+    def _tell(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
 
 def _nothing() -> None:

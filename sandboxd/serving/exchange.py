@@ -20,7 +20,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 Header = tuple[bytes, bytes]
-WHEN_LEFT: Final = "sandboxd.when_left"  # extension of ASGI: takes what is to be called once the client has left
+# Extensions of ASGI, by `connection`.
+HAS_ARRIVED: Final = "sandboxd.has_arrived"  # whether the next piece of the request is there
+WHEN_LEFT: Final = "sandboxd.when_left"  # takes what is to be called once the client has left
 
 
 class Exchange:
@@ -74,13 +76,16 @@ class Exchange:
         """All of the body; `RequestTimeout` when it is not there in time. It is kept."""
         if self._body is None:
             pieces: list[bytes] = []
-            with trio.move_on_after(self._body_timeout_s) as patience:
-                while await self._take_piece(pieces):
-                    pass
-                self._body = b"".join(pieces)
-            if self._body is None:
-                assert patience.cancelled_caught
-                raise RequestTimeout
+            has_more = True
+            while has_more and self.scope["extensions"][HAS_ARRIVED]():  # a short body, whole: there is no wait to bound
+                has_more = await self._take_piece(pieces)
+            if has_more:
+                with trio.move_on_after(self._body_timeout_s) as patience:
+                    while await self._take_piece(pieces):
+                        pass
+                if patience.cancelled_caught:
+                    raise RequestTimeout
+            self._body = b"".join(pieces)
         return self._body
 
     async def _take_piece(self, pieces: list[bytes]) -> bool:

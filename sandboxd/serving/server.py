@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -24,6 +25,7 @@ from sandboxd.logs import logger
 from sandboxd.serving.connection import Connection, Stream
 from sandboxd.serving.listeners import Listener
 from sandboxd.serving.peer import PEER, Peer
+from sandboxd.serving.plain import PlainStream
 from sandboxd.serving.settings import DoorSettings
 from sandboxd.serving.tls import shake_hands
 
@@ -52,9 +54,10 @@ async def serve(
     """
     server = _Server(app, settings, who)
     async with trio.open_nursery() as connections:  # one task a connection, ended below at the latest
-        async with trio.open_nursery() as accepting:  # one task a listener
+        async with trio.open_nursery() as accepting:  # one task a listener, and one for all who are silent
             for listener in listeners:
                 accepting.start_soon(server.accept, listener, connections)
+            accepting.start_soon(server.end_silent)
             await closing.wait()
             accepting.cancel_scope.cancel()
         await server.end(max(settings.graceful_s - waited_s(), min(LEAST_S, settings.graceful_s)))
@@ -106,8 +109,10 @@ class _Server:
         try:
             with accepted:
                 peer = self._who(listener, accepted)
-                stream: Stream = trio.SocketStream(accepted)
-                if listener.tls is not None:
+                stream: Stream
+                if listener.tls is None:
+                    stream = PlainStream(accepted)
+                else:
                     try:
                         stream, name = await shake_hands(accepted, listener.tls)
                     except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
@@ -132,6 +137,21 @@ class _Server:
             if not self._open:
                 self._emptied.set()
 
+    async def end_silent(self) -> None:
+        """Close each connection whose client has said nothing for `keep_alive_s`, when it has; until cancelled.
+
+        A timer of each connection's own would be moved twice a request, and hardly one ever goes off.
+        """
+        while True:
+            now = next_look = trio.current_time()
+            next_look += self._settings.keep_alive_s
+            for connection in list(self._open):
+                if connection.silent_until <= now:
+                    connection.end_if_idle()
+                else:
+                    next_look = min(next_look, connection.silent_until)
+            await trio.sleep_until(next_look)
+
     async def end(self, graceful_s: float) -> None:
         """End every connection: idle ones now, the others within `graceful_s`."""
         await self._context.terminated.set()
@@ -145,13 +165,26 @@ class _Server:
             connection.abort()
 
 
+class _Config(Config):
+    """hypercorn's, with a date that is spelled once a second instead of once an answer."""
+
+    _dated: tuple[int, list[tuple[bytes, bytes]]] = (0, [])
+
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        """What every answer says; nobody changes it."""
+        now = int(time.time())
+        if now != self._dated[0]:
+            self._dated = (now, super().response_headers(protocol))
+        return self._dated[1]
+
+
 async def _refuse(accepted: trio.socket.SocketType) -> None:
     with accepted, trio.move_on_after(0.1), contextlib.suppress(OSError):
         await accepted.send(_FULL)
 
 
 def _hypercorn_config(settings: DoorSettings) -> Config:
-    config = Config()
+    config = _Config()
     config.accesslog = None
     config.errorlog = None  # what is worth a line is logged here
     config.include_server_header = False

@@ -25,11 +25,14 @@ class TlsStream:
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self._stream = stream
-        self.socket = stream.transport_stream.socket
 
     async def receive_some(self, max_bytes: int) -> bytes | bytearray:
         """Some bytes; empty once the peer has ended its side."""
         return await self._stream.receive_some(max_bytes)
+
+    def send_nowait(self, data: memoryview) -> int:
+        """None of them: what is encrypted has to be sent."""
+        return 0
 
     async def send_all(self, data: memoryview) -> None:
         """All of them."""
@@ -38,6 +41,10 @@ class TlsStream:
     async def send_eof(self) -> None:
         """End our side. Of TCP alone: TLS has no half-closed state, and HTTP says itself where an answer ends."""
         await self._stream.transport_stream.send_eof()
+
+    def close(self) -> None:
+        """Close the socket under whoever waits for it, who is told so."""
+        self._stream.transport_stream.socket.close()
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:

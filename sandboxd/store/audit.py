@@ -18,6 +18,7 @@ from sandboxd.a2a.jsontext import canonical_json
 from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.chain import FIRST, Kept, Spot, follow
+from sandboxd.db import rows
 from sandboxd.store.base import AuditBegins, AuditEntry, AuditPage
 from sandboxd.store.times import from_us, key, to_us
 
@@ -32,30 +33,31 @@ def note_all(connection: sqlite3.Connection, entries: Sequence[AuditEntry]) -> N
     """Put them on record in their order, behind the last one."""
     if not entries:
         return
-    spot, rows = _end(connection), []
+    spot, made = _end(connection), []
     for entry in entries:
         values = _values(entry)
         kept = follow(spot, _body(values))
-        rows.append((kept.number, kept.previous, kept.hash, *values))
+        made.append((kept.number, kept.previous, kept.hash, *values))
         spot = kept.spot
-    connection.executemany(
+    rows.run(
+        connection,
         "INSERT INTO audit (number, previous, hash, at_us, principal, door, action, instance, outcome, task, prompt, message,"
-        " config, target, links) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        rows,
+        " config, target, links) VALUES {rows}",
+        made,
     )
 
 
 def after(connection: sqlite3.Connection, number: int, limit: int) -> AuditPage:
     """The first `limit` records after that number, in order, and behind which one the record begins."""
     begins = connection.execute("SELECT number, hash, older_to FROM audit_begins").fetchone()
-    rows = connection.execute(_ROWS + "WHERE number > ? ORDER BY number LIMIT ?", (number, limit))
-    return AuditPage(AuditBegins(Spot(begins[0], begins[1]), begins[2]), tuple(map(_kept, rows)))
+    found = connection.execute(_ROWS + "WHERE number > ? ORDER BY number LIMIT ?", (number, limit))
+    return AuditPage(AuditBegins(Spot(begins[0], begins[1]), begins[2]), tuple(map(_kept, found)))
 
 
 def last(connection: sqlite3.Connection, limit: int) -> Sequence[Kept]:
     """The last `limit` records, in order."""
-    rows = connection.execute(_ROWS + "ORDER BY number DESC LIMIT ?", (limit,)).fetchall()
-    return [_kept(row) for row in reversed(rows)]
+    found = connection.execute(_ROWS + "ORDER BY number DESC LIMIT ?", (limit,)).fetchall()
+    return [_kept(row) for row in reversed(found)]
 
 
 def forget(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
@@ -64,8 +66,8 @@ def forget(connection: sqlite3.Connection, before: datetime, limit: int) -> int:
     One that is not so old keeps all that follow it, whatever the clock said then: a chain has no holes.
     """
     before_us, went = to_us(before), None
-    rows = connection.execute("SELECT number, at_us, hash FROM audit ORDER BY number LIMIT ?", (limit,)).fetchall()
-    for number, at_us, hashed in rows:
+    oldest = connection.execute("SELECT number, at_us, hash FROM audit ORDER BY number LIMIT ?", (limit,)).fetchall()
+    for number, at_us, hashed in oldest:
         if at_us >= before_us:
             break
         went = (number, hashed or FIRST)

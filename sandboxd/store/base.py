@@ -217,6 +217,14 @@ class Standing:
 
 
 @attrs.frozen
+class Unfinished:
+    """A task that nobody conducts any more. `foreseen`: its next event, which may have been told already (`Store.promise`)."""
+
+    view: TaskView
+    foreseen: Event | None = None
+
+
+@attrs.frozen
 class TaskRows:
     """One page: `total` counts what the filters let through, before paging; `has_more`: rows follow this page."""
 
@@ -240,6 +248,23 @@ class Store(Protocol):
 
     def prepared(self, entry: Entry, view: TaskView, *, after: int) -> Entry:
         """The entry for an `append` of it alone that may follow, with this very view: what can be done before is done."""
+
+    async def foresee(self, entry: Entry, view: TaskView, *, after: int) -> None:
+        """Keep an event that may follow `after`, in place of the one that was foreseen before; nothing that is read shows it.
+
+        `entry`, `view`: as `prepared` made them. It counts while the task stands at `after`: whatever is appended voids it,
+        itself included. Where the task's writer dies while it counts, `unfinished` has it.
+        """
+
+    async def unforesee(self, task_id: str, *, after: int) -> None:
+        """Forget what was foreseen to follow `after`."""
+
+    def promise(self, task_id: str) -> None:
+        """What was foreseen has happened, and is told; whoever calls goes on to the task's next `append`, which begins with it.
+
+        Whatever reads this task, or tasks, from now on waits for that append, so nobody is shown less than was told. While it
+        cannot be done, such reads raise `StoreUnavailable`.
+        """
 
     async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """The task as it stands, or None. `history_length`: how much of its history is read, the latest; None: all."""
@@ -265,8 +290,8 @@ class Store(Protocol):
     async def history(self, task_id: str, count: int) -> Sequence[Message]:
         """The first `count` messages of the task's history; fewer where there are fewer, none for an unknown task."""
 
-    async def unfinished(self) -> Sequence[TaskView]:
-        """Every task that is not in a terminal state: what recovery has to resolve at start."""
+    async def unfinished(self, task_id: str | None = None) -> Sequence[Unfinished]:
+        """Every task, or that one, that is not in a terminal state, for whoever resolves them: it waits for no promise."""
 
     async def standing(self) -> Standing:
         """How many tasks live, and how many prompts are open: counted, whatever the tasks hold."""

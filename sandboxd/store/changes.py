@@ -16,15 +16,23 @@ from typing import Final
 import attrs
 
 from sandboxd.a2a.model import Message
+from sandboxd.db import rows
 from sandboxd.store import audit, pushes, sends
 from sandboxd.store.base import Conflict, Entry, SendKey
-from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_view
+from sandboxd.store.codec import encode_artifacts, encode_event, encode_message, encode_standing
 from sandboxd.store.files import FROM_BYTES, Files
 from sandboxd.store.times import key, to_us
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, last_change
 
 ROW_BYTES: Final = 64 * 1024
+MARK_BYTES: Final = 64 * 1024
+_END_ASKING: Final = (
+    "UPDATE prompts SET state = 'ended', closed_at_us = new.column1 FROM (VALUES {rows}) AS new"
+    " WHERE task = new.column2 AND state = 'open'"
+)
+_SAID: Final = (Submitted, Asked, Answered)  # with a message for the history
+_LAST: Final = (Finished, Rejected)
 _STANDING: Final = "SELECT number, seq, is_terminal FROM tasks WHERE id = ?"
 
 
@@ -47,6 +55,10 @@ class Told:
     said: tuple[str, ...]
 
 
+# Of one event, from its kind on. Its artifact, the offset, whether it is a mark, and what it holds itself: of output alone.
+_Row = tuple[str, str, str | None, int | None, bool, bytes | None]
+
+
 @attrs.frozen
 class Change:
     """Events that follow number `after`, encoded. `told` None: nothing but output changed."""
@@ -54,18 +66,14 @@ class Change:
     task_id: str
     after: int
     entries: tuple[Entry, ...]
-    bodies: tuple[tuple[str, str], ...]
+    rows: tuple[_Row, ...]
     artifacts: str
     told: Told | None
 
     @property
     def size_bytes(self) -> int:
         """Roughly what it holds in memory."""
-        size = (
-            len(self.artifacts)
-            + sum([len(body) for _, body in self.bodies])
-            + sum([len(entry.chunk) for entry in self.entries])
-        )
+        size = len(self.artifacts) + sum([len(row[1]) for row in self.rows]) + sum([len(entry.chunk) for entry in self.entries])
         return size if self.told is None else size + len(self.told.view) + sum(map(len, self.told.said))
 
 
@@ -97,7 +105,7 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
                 raise ValueError("output comes with no message of anybody's")
         else:
             is_output_alone = False
-            heard -= isinstance(entry.event, Submitted | Asked | Answered)
+            heard -= isinstance(entry.event, _SAID)
             if is_last(entry.event) and count < len(entries):
                 raise ValueError("nothing follows a terminal event")
         if len(entry.chunk) != size:
@@ -108,7 +116,7 @@ def prepare(entries: Sequence[Entry], view: TaskView, *, after: int, principal: 
         task_id=view.task_id,
         after=after,
         entries=tuple(entries),
-        bodies=tuple([encode_event(entry.event) for entry in entries]),
+        rows=tuple(map(_row, entries)),
         artifacts=encode_artifacts(view.artifacts),
         told=None if is_output_alone else _told(view, heard, principal),
     )
@@ -122,7 +130,7 @@ def _told(view: TaskView, heard: int, principal: str | None) -> Told:
         state=view.state.value,
         is_terminal=view.state.is_terminal,
         status_at_ms=to_us(last_change(view)) // 1000,
-        view=encode_view(attrs.evolve(view, artifacts=(), history=(), earlier=0)),
+        view=encode_standing(view),
         principal=None if principal is None else key(principal),
         earlier=view.earlier,
         heard=view.history[:heard],
@@ -130,9 +138,18 @@ def _told(view: TaskView, heard: int, principal: str | None) -> Told:
     )
 
 
+def _row(entry: Entry) -> _Row:
+    kind, body = encode_event(entry.event)
+    if not isinstance(entry.event, Wrote) or not entry.chunk:
+        return kind, body, None, None, False, None
+    offset, size = entry.event.offset, len(entry.chunk)
+    is_mark = offset == 0 or offset // MARK_BYTES < (offset + size) // MARK_BYTES
+    return kind, body, entry.event.artifact_id, offset, is_mark, entry.chunk if size < FROM_BYTES else None
+
+
 def is_last(event: Event) -> bool:
     """Whether nothing can follow this event."""
-    return isinstance(event, Finished | Rejected)
+    return isinstance(event, _LAST)
 
 
 def keep(connection: sqlite3.Connection, changes: Sequence[Change], files: Files) -> Sequence[None]:
@@ -140,13 +157,10 @@ def keep(connection: sqlite3.Connection, changes: Sequence[Change], files: Files
     for part in _each_task_once(changes):
         numbered = _begin_or_move_on(connection, part)
         _keep_output(connection, numbered, files)
-        connection.executemany(
-            "INSERT INTO events (task, seq, kind, body) VALUES (?, ?, ?, ?)",
-            [
-                (number, seq, kind, body)
-                for number, change in numbered
-                for seq, (kind, body) in enumerate(change.bodies, start=change.after + 1)
-            ],
+        rows.run(
+            connection,
+            "INSERT INTO events (task, seq, kind, body, artifact, offset, is_mark, data) VALUES {rows}",
+            [(number, seq, *row) for number, change in numbered for seq, row in enumerate(change.rows, start=change.after + 1)],
         )
         told = [(number, change, change.told) for number, change in numbered if change.told is not None]
         if told:
@@ -166,32 +180,41 @@ def _each_task_once(changes: Sequence[Change]) -> Iterator[list[Change]]:
 
 def _begin_or_move_on(connection: sqlite3.Connection, changes: Sequence[Change]) -> list[_Numbered]:
     numbers: dict[str, int] = {}
+    new: list[tuple[Change, Told]] = []
     going_on: list[Change] = []
     for change in changes:
         if change.told is not None and change.told.principal is not None:
-            numbers[change.task_id] = _begin(connection, change, change.told)
+            new.append((change, change.told))
         else:
             going_on.append(change)
+    if new:
+        numbers |= _begin(connection, new)
     if going_on:
         numbers |= _move_on(connection, going_on)
     return [(numbers[change.task_id], change) for change in changes]
 
 
-def _begin(connection: sqlite3.Connection, change: Change, told: Told) -> int:
-    """The number of the new task."""
+def _begin(connection: sqlite3.Connection, new: Sequence[tuple[Change, Told]]) -> dict[str, int]:
+    """The numbers of the new tasks."""
+    (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM tasks").fetchone()
+    numbers = {change.task_id: number for number, (change, _) in enumerate(new, start=last + 1)}
     try:
-        cursor = connection.execute(
-            "INSERT INTO tasks (id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(change.task_id, told.instance, told.context_id, told.principal, told.state, told.is_terminal),
-                *(told.status_at_ms, len(change.entries), change.artifacts),
-            ),
+        rows.run(
+            connection,
+            "INSERT INTO tasks"
+            " (number, id, instance, context_id, principal, state, is_terminal, status_at_ms, seq, artifacts) VALUES {rows}",
+            [
+                (
+                    *(numbers[change.task_id], change.task_id, told.instance, told.context_id, told.principal, told.state),
+                    *(told.is_terminal, told.status_at_ms, len(change.entries), change.artifacts),
+                )
+                for change, told in new
+            ],
         )
-    except sqlite3.IntegrityError as error:
-        raise Conflict(f"cannot create task `{change.task_id}`: {error}") from error
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    except sqlite3.IntegrityError as error:  # whose it is shows when each is put on record alone (`db.batch`)
+        ids = ", ".join(f"`{task_id}`" for task_id in numbers)
+        raise Conflict(f"cannot create task {ids}: {error}") from error
+    return numbers
 
 
 def _move_on(connection: sqlite3.Connection, changes: Sequence[Change]) -> dict[str, int]:
@@ -218,7 +241,7 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]
     """What more than output happened."""
     _keep_views(connection, numbered)
     _keep_history(connection, numbered)
-    notes, sent = [], []
+    notes, sent, ended = [], [], []
     for number, change, told in numbered:
         for seq, entry in enumerate(change.entries, start=change.after + 1):
             if entry.push is not None:
@@ -240,18 +263,25 @@ def _keep_told(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]
                     _open_prompt(connection, number, asked)
                 case Closed() as closed:
                     _close_unanswered(connection, number, closed)
-                case Finished(at=at) | Rejected(at=at):
-                    _close_open(connection, number, "ended", at)
+                case Finished(at=at) | Rejected(at=at) if told.principal is None or _asks(change):
+                    ended.append((to_us(at), number))
                 case _:
                     pass
+    rows.run(connection, _END_ASKING, ended)
+    # The text of what was foreseen goes with the events.
+    rows.run(connection, "DELETE FROM foreseen WHERE task IN (VALUES {rows})", [(number,) for _, number in ended])
     audit.note_all(connection, notes)
     sends.note_all(connection, sent)
+
+
+def _asks(change: Change) -> bool:
+    return any(isinstance(entry.event, Asked) for entry in change.entries)
 
 
 def _keep_views(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]) -> None:
     new = [(number, told.view) for number, _, told in numbered if told.principal is not None]
     going_on = [(number, told) for number, _, told in numbered if told.principal is None]
-    connection.executemany("INSERT INTO views (task, body) VALUES (?, ?)", new)
+    rows.run(connection, "INSERT INTO views (task, body) VALUES {rows}", new)
     connection.executemany(
         "UPDATE tasks SET state = ?, is_terminal = ?, status_at_ms = ? WHERE number = ?",
         [(told.state, told.is_terminal, told.status_at_ms, number) for number, told in going_on],
@@ -260,31 +290,24 @@ def _keep_views(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold
 
 
 def _keep_output(connection: sqlite3.Connection, numbered: Sequence[_Numbered], files: Files) -> None:
-    wrote = [
-        (number, entry.event, entry.chunk)
-        for number, change in numbered
-        for entry in change.entries
-        if isinstance(entry.event, Wrote) and entry.chunk
-    ]
-    rows: list[tuple[int, str, int, bytes, int | None, int | None]] = []
+    """Write what is too large for its event's row."""
     large: dict[tuple[int, str], list[tuple[int, bytes]]] = {}
-    for number, event, chunk in wrote:
-        if len(chunk) < FROM_BYTES:
-            rows.append((number, event.artifact_id, event.offset, chunk, None, None))
-            continue
-        pieces = large.setdefault((number, event.artifact_id), [])
-        for start in range(0, len(chunk), ROW_BYTES):
-            pieces.append((event.offset + start, chunk[start : start + ROW_BYTES]))
+    for number, change in numbered:
+        for entry in change.entries:
+            if isinstance(entry.event, Wrote) and len(entry.chunk) >= FROM_BYTES:
+                pieces = large.setdefault((number, entry.event.artifact_id), [])
+                for start in range(0, len(entry.chunk), ROW_BYTES):
+                    pieces.append((entry.event.offset + start, entry.chunk[start : start + ROW_BYTES]))
     for (number, artifact_id), pieces in large.items():
         offset, data = pieces[-1]
         checksums = files.write(_file(connection, number, artifact_id, offset + len(data)), pieces)
-        rows += [
-            (number, artifact_id, offset, b"", len(data), checksum)
-            for (offset, data), checksum in zip(pieces, checksums, strict=True)
-        ]
-    if rows:
-        connection.executemany(
-            "INSERT INTO output (task, artifact, offset, data, size, checksum) VALUES (?, ?, ?, ?, ?, ?)", rows
+        rows.run(
+            connection,
+            "INSERT INTO output (task, artifact, offset, data, size, checksum) VALUES {rows}",
+            [
+                (number, artifact_id, offset, b"", len(data), checksum)
+                for (offset, data), checksum in zip(pieces, checksums, strict=True)
+            ],
         )
 
 
@@ -300,7 +323,7 @@ def _file(connection: sqlite3.Connection, number: int, artifact_id: str, size: i
 
 
 def _keep_history(connection: sqlite3.Connection, numbered: Sequence[_NumberedTold]) -> None:
-    rows = []
+    told_now = []
     for number, change, told in numbered:
         last = None
         if told.principal is None:
@@ -311,8 +334,8 @@ def _keep_history(connection: sqlite3.Connection, numbered: Sequence[_NumberedTo
             missing = told.earlier - kept
             raise Conflict(f"cannot continue the history of task `{change.task_id}`: {missing} messages are missing")
         bodies = [*map(encode_message, told.heard[kept - told.earlier :]), *told.said]
-        rows += [(number, at, body) for at, body in enumerate(bodies, start=kept)]
-    connection.executemany("INSERT INTO history (task, number, body) VALUES (?, ?, ?)", rows)
+        told_now += [(number, at, body) for at, body in enumerate(bodies, start=kept)]
+    rows.run(connection, "INSERT INTO history (task, number, body) VALUES {rows}", told_now)
 
 
 def _open_prompt(connection: sqlite3.Connection, number: int, asked: Asked) -> None:

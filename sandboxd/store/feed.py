@@ -1,8 +1,10 @@
 """How does everyone hear what happened, in order, from any point on?
 
-Store first, then publish. A subscriber gets its past from the store and then what comes, without a gap and without a
-duplicate: it joins before it reads, and a sequence number decides what is next, whichever way it came. Its buffer is bounded;
-when it overflows it is dropped and the subscriber reads on from the store, so nobody slow holds up the writer or is cut off.
+Store first, then publish. A question is foreseen (`Store.foresee`): it is on disk before it is asked, so it is published
+first and appended then, and whoever reads the task meanwhile waits for that. A subscriber gets its past from the store and
+then what comes, without a gap and without a duplicate: it joins before it reads, and a sequence number decides what is next,
+whichever way it came. Its buffer is bounded; when it overflows it is dropped and the subscriber reads on from the store, so
+nobody slow holds up the writer or is cut off.
 """
 
 from __future__ import annotations
@@ -37,9 +39,13 @@ class Feed:
         """As `Store.create`, then publish. Cancelled before anything is written, or not at all."""
         await self._keep(lambda: self.store.create(principal, entries, view), entries, view, after=0)
 
-    async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
-        """As `Store.append`, then publish. Cancelled before anything is written, or not at all."""
-        await self._keep(lambda: self.store.append(entries, view, after=after), entries, view, after=after)
+    async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int, is_foreseen: bool = False) -> None:
+        """As `Store.append`, then publish. Cancelled before anything is written, or not at all.
+
+        `is_foreseen`: the first entry is what the store was told to foresee after `after`, so it is published at once.
+        """
+        ahead = entries[:1] if is_foreseen else ()
+        await self._keep(lambda: self.store.append(entries, view, after=after), entries, view, after=after, ahead=ahead)
 
     @asynccontextmanager
     async def subscribe(self, task_id: str, *, after: int) -> AsyncIterator[Subscription]:
@@ -67,17 +73,29 @@ class Feed:
                 subscription.end()
 
     async def _keep(
-        self, write: Callable[[], Awaitable[None]], entries: Sequence[Entry], view: TaskView, *, after: int
+        self,
+        write: Callable[[], Awaitable[None]],
+        entries: Sequence[Entry],
+        view: TaskView,
+        *,
+        after: int,
+        ahead: Sequence[Entry] = (),
     ) -> None:
         # Whoever appends must know afterwards where its task stands, and listeners must hear of all that is on disk: so the
         # wait is shielded. It is as long as one commit.
         await trio.lowlevel.checkpoint_if_cancelled()
         with trio.CancelScope(shield=True):
+            if ahead:
+                self.store.promise(view.task_id)
+                self._publish(view.task_id, ahead, after)
             await write()
-        events = [StoredEvent(seq, entry.event, entry.chunk) for seq, entry in enumerate(entries, start=after + 1)]
         for call in self.on_news:
             call(view.task_id)
-        for subscription in self._listeners.get(view.task_id, ()):
+        self._publish(view.task_id, entries, after)  # what was published ahead is dropped by its number
+
+    def _publish(self, task_id: str, entries: Sequence[Entry], after: int) -> None:
+        events = [StoredEvent(seq, entry.event, entry.chunk) for seq, entry in enumerate(entries, start=after + 1)]
+        for subscription in self._listeners.get(task_id, ()):
             for event in events:
                 subscription.offer(event)
 

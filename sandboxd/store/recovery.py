@@ -1,17 +1,20 @@
 """What became of the tasks that were under way when the daemon died?
 
 Nothing answers for them any more: their processes ended with the daemon, and no live binding outlives it. Each is resolved
-truthfully before the doors open: output streams end, an open prompt is `ended`, the task failed for reasons of infrastructure.
+truthfully before the doors open: output streams end, an open prompt is `ended`, the task failed for reasons of
+infrastructure. A question that was foreseen comes first, for a client may have been told it (`store/foreseen`). So one that
+was about to be asked as the daemon died can be on record as asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import reduce
 from typing import Final
 
 from sandboxd.a2a.model import TaskState
-from sandboxd.store.base import Entry
+from sandboxd.store.base import Entry, Unfinished
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.events import Event, Finished, Wrote
 from sandboxd.tasks.view import TaskView, fold
@@ -28,26 +31,23 @@ _SUMMARIES: Final = {
 async def recover(feed: Feed, now: datetime, new_id: Callable[[], str]) -> int:
     """Resolve every unfinished task; how many there were. `new_id` mints message ids."""
     unfinished = await feed.store.unfinished()
-    for view in unfinished:
-        events = end_events(view, now, new_id())
-        after = view
-        for event in events:
-            after = fold(after, event)
-        await feed.append([Entry(event) for event in events], after, after=view.seq)
+    for task in unfinished:
+        events, view = before_the_end(task, now)
+        assert view.state is not None
+        finished = Finished(now, new_id(), "daemon-died", "infrastructure", _SUMMARIES[view.state])
+        await feed.append([Entry(event) for event in (*events, finished)], fold(view, finished), after=task.view.seq)
     return len(unfinished)
 
 
-def end_events(view: TaskView, now: datetime, message_id: str) -> tuple[Event, ...]:
-    """What to append to an unfinished task of a dead daemon."""
-    assert view.state is not None
-    finished = Finished(now, message_id, "daemon-died", "infrastructure", _SUMMARIES[view.state])
-    return (*last_pieces(view, now), finished)
+def before_the_end(task: Unfinished, now: datetime) -> tuple[tuple[Event, ...], TaskView]:
+    """What happened before the end of a task that nobody conducts any more, and the task then.
 
-
-def last_pieces(view: TaskView, now: datetime) -> tuple[Wrote, ...]:
-    """The last (empty) piece of each open artifact."""
-    return tuple(
+    The question that was foreseen, and the last (empty) piece of each open artifact.
+    """
+    pieces = [
         Wrote(now, artifact.artifact_id, artifact.size, 0, first=False, last=True)
-        for artifact in view.artifacts
+        for artifact in task.view.artifacts
         if not artifact.is_complete
-    )
+    ]
+    events = (*([] if task.foreseen is None else [task.foreseen]), *pieces)
+    return events, reduce(fold, events, task.view)

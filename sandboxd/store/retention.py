@@ -25,10 +25,15 @@ def deletion(task_id: str) -> Callable[[sqlite3.Connection], int]:
 
 
 def without_events(number: int) -> Callable[[sqlite3.Connection], None]:
-    """The work that deletes an ended task's events."""
+    """The work that deletes an ended task's events; the output that stands in their rows is kept in rows of its own."""
 
     def delete(connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM events WHERE task = ?", (number,))
+        connection.execute(
+            "INSERT INTO output (task, artifact, offset, data)"
+            " SELECT task, artifact, offset, data FROM events WHERE task = ? AND data IS NOT NULL",
+            (number,),
+        )
+        _delete_events(connection, number)
 
     return delete
 
@@ -44,11 +49,16 @@ def without_output(number: int) -> Callable[[sqlite3.Connection], None]:
             attrs.evolve(artifact, size=0, head=0, cut=artifact.cut + artifact.size) for artifact in decode_artifacts(row[0])
         )
         connection.execute("UPDATE tasks SET artifacts = ? WHERE number = ?", (encode_artifacts(emptied), number))
-        connection.execute("DELETE FROM events WHERE task = ?", (number,))
+        _delete_events(connection, number)
         connection.execute("DELETE FROM output WHERE task = ?", (number,))
         connection.execute("UPDATE files SET task = NULL WHERE task = ?", (number,))
 
     return delete
+
+
+def _delete_events(connection: sqlite3.Connection, number: int) -> None:
+    connection.execute("DELETE FROM events WHERE task = ?", (number,))
+    connection.execute("DELETE FROM older_events WHERE task = ?", (number,))
 
 
 def unused_files(connection: sqlite3.Connection, there: Iterable[int]) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from sandboxd.db import rows
 from sandboxd.store.base import SendKey, SendRecord, Told
 from sandboxd.store.times import key, to_us
 
@@ -21,8 +22,9 @@ _FIND: Final = (
 )
 _DROP: Final = "DELETE FROM sends WHERE principal = ? AND instance = ? AND message_id = ?"
 _NOTE: Final = (
-    "UPDATE sends SET task = ?, seq = ?"
-    " WHERE principal = ? AND instance = ? AND message_id = ? AND task IS NULL AND status IS NULL"
+    "UPDATE sends SET task = new.column1, seq = new.column2 FROM (VALUES {rows}) AS new"
+    " WHERE principal = new.column3 AND instance = new.column4 AND message_id = new.column5"
+    " AND sends.task IS NULL AND status IS NULL"
 )
 _SETTLE: Final = (
     "UPDATE sends SET door = ?, status = ?, headers = ?, body = ?"
@@ -51,8 +53,9 @@ def reserve(
 
 
 def note_all(connection: sqlite3.Connection, sent: Sequence[tuple[SendKey, str, int]]) -> None:
-    """Each message led to that event of that task, if anybody asked to remember it."""
-    connection.executemany(_NOTE, [(task_id, seq, *_key(send)) for send, task_id, seq in sent])
+    """Each message led to that event of that task, if anybody asked to remember it; of equal ones the first did."""
+    first = {send: (task_id, seq, *_key(send)) for send, task_id, seq in reversed(sent)}
+    rows.run(connection, _NOTE, list(first.values()))
 
 
 def settle(connection: sqlite3.Connection, send: SendKey, told: Told) -> None:

@@ -6,6 +6,7 @@ Writes go through the one writer of `db` and share its commits, reads through it
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from sandboxd.chain import Kept
 from sandboxd.db.batch import Alike
 from sandboxd.db.connection import DatabaseUnavailable
 from sandboxd.db.database import CHECK_LIMIT_S, Database, Found, open_database
-from sandboxd.store import audit, changes, pushes, queries, retention, sends
+from sandboxd.store import audit, changes, foreseen, pushes, queries, retention, sends
 from sandboxd.store.base import (
     AuditEntry,
     AuditPage,
@@ -39,6 +40,7 @@ from sandboxd.store.base import (
     TaskQuery,
     TaskRows,
     Told,
+    Unfinished,
 )
 from sandboxd.store.codec import Undecodable
 from sandboxd.store.files import Files, OutputDamaged
@@ -58,6 +60,7 @@ class SqliteStore:
         self._files = files
         # The same function each time: by that the writer sees which works it can do in one call.
         self._keep = partial(changes.keep, files=files)
+        self._promises = foreseen.Promises()
 
     async def create(self, principal: str, entries: Sequence[Entry], view: TaskView) -> None:
         """As `Store.create`."""
@@ -66,15 +69,34 @@ class SqliteStore:
 
     async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
         """As `Store.append`. A caller that is cancelled abandons only the waiting: the write goes on."""
-        change = changes.prepare(entries, view, after=after)
-        await self._write(Alike(self._keep, change), change.size_bytes)
+        try:
+            change = changes.prepare(entries, view, after=after)
+            await self._write(Alike(self._keep, change), change.size_bytes)
+        except Exception as error:
+            self._promises.fail(view.task_id, str(error))
+            raise
+        self._promises.keep(view.task_id)
 
     def prepared(self, entry: Entry, view: TaskView, *, after: int) -> Entry:
         """As `Store.prepared`."""
         return attrs.evolve(entry, prepared=changes.Prepared(view, changes.prepare([entry], view, after=after)))
 
+    async def foresee(self, entry: Entry, view: TaskView, *, after: int) -> None:
+        """As `Store.foresee`."""
+        change = changes.prepare([entry], view, after=after)
+        await self._write(foreseen.keeping(change), change.size_bytes)
+
+    async def unforesee(self, task_id: str, *, after: int) -> None:
+        """As `Store.unforesee`."""
+        await self._write(foreseen.forgetting(task_id, after))
+
+    def promise(self, task_id: str) -> None:
+        """As `Store.promise`."""
+        self._promises.make(task_id)
+
     async def view(self, task_id: str, *, history_length: int | None = None) -> TaskView | None:
         """As `Store.view`."""
+        await self._promises.kept(task_id)
         return await self._read(lambda connection: queries.view(connection, task_id, history_length))
 
     async def owner(self, task_id: str) -> str | None:
@@ -83,10 +105,12 @@ class SqliteStore:
 
     async def view_at(self, task_id: str, seq: int) -> TaskView | None:
         """As `Store.view_at`."""
+        await self._promises.kept(task_id)
         return await self._read(lambda connection: queries.view_at(connection, task_id, seq))
 
     async def events(self, task_id: str, *, after: int, limit: int = 1000) -> Sequence[StoredEvent]:
         """As `Store.events`."""
+        await self._promises.kept(task_id)
         return await self._read(lambda connection: queries.events(connection, self._files, task_id, after, limit))
 
     async def read(self, task_id: str, artifact_id: str, start: int, stop: int) -> bytes:
@@ -97,22 +121,27 @@ class SqliteStore:
 
     async def tasks(self, query: TaskQuery) -> TaskRows:
         """As `Store.tasks`."""
+        await self._promises.kept()
         return await self._read(lambda connection: queries.tasks(connection, query))
 
     async def prompt(self, prompt_id: str) -> PromptRecord | None:
         """As `Store.prompt`."""
+        await self._promises.kept()
         return await self._read(lambda connection: queries.prompt(connection, prompt_id))
 
     async def history(self, task_id: str, count: int) -> Sequence[Message]:
         """As `Store.history`."""
+        await self._promises.kept(task_id)
         return await self._read(lambda connection: queries.history(connection, task_id, count))
 
-    async def unfinished(self) -> Sequence[TaskView]:
+    async def unfinished(self, task_id: str | None = None) -> Sequence[Unfinished]:
         """As `Store.unfinished`."""
-        return await self._read(queries.unfinished)
+        return await self._read(lambda connection: queries.unfinished(connection, task_id))
 
     async def standing(self) -> Standing:
         """As `Store.standing`."""
+        with contextlib.suppress(StoreUnavailable):  # a count is worth having while a disk takes nothing
+            await self._promises.kept()
         return await self._read(queries.standing)
 
     async def prune(self, *, ended_before: datetime, limit: int = 500) -> int:

@@ -22,6 +22,8 @@ from sandboxd.hitl.envelope import envelope_json
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.machine import advance
 
+_News = Submitted | Started | Asked | Answered | Closed | Noticed | Finished | Rejected  # every event but output
+
 
 @attrs.frozen
 class ArtifactView:
@@ -65,14 +67,31 @@ class TaskView:
 def fold(view: TaskView, event: Event) -> TaskView:
     """The view after `event`; `IllegalTransition` when it cannot follow."""
     state = advance(view.state, event)
+    if isinstance(event, Wrote):
+        return _written(view, state, event)
     return attrs.evolve(view, seq=view.seq + 1, state=state, **_changed(view, state, event))
 
 
-def _changed(view: TaskView, state: TaskState, event: Event) -> dict[str, Any]:
+def _written(view: TaskView, state: TaskState, event: Wrote) -> TaskView:
+    """Output is most of what is ever folded, so its view is made field by field, in half the time."""
+    return TaskView(
+        view.task_id,
+        view.context_id,
+        view.instance,
+        view.seq + 1,
+        state,
+        view.status,
+        view.history,
+        _with_output(view.artifacts, event),
+        view.prompt,
+        view.facts,
+        view.earlier,
+    )
+
+
+def _changed(view: TaskView, state: TaskState, event: _News) -> dict[str, Any]:
     """The fields that this event changes, beside number and state."""
     match event:
-        case Wrote():
-            return {"artifacts": _with_output(view.artifacts, event)}
         case Submitted(at=at, message=message):
             return {"status": TaskStatus(state, at), "history": (message,)}
         case Started(at=at, facts=facts):

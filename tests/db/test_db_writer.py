@@ -54,6 +54,18 @@ async def test_what_returned_is_seen_by_every_read_that_follows(database):
         assert await database.read(numbers) == list(range(number + 1))
 
 
+async def test_what_is_written_in_one_round_of_the_loop_is_one_commit(small, connection):
+    commits: list[str] = []
+    connection.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
+
+    async with trio.open_nursery() as nursery:  # both run in the first round
+        nursery.start_soon(small.write, insert(1))
+        nursery.start_soon(small.write, insert(2))
+
+    assert numbers(connection) == [1, 2]
+    assert len(commits) == 1
+
+
 async def test_a_commit_is_flushed_to_disk(database):
     mode, synchronous = await database.write(
         lambda c: (c.execute("PRAGMA journal_mode").fetchone(), c.execute("PRAGMA synchronous").fetchone())

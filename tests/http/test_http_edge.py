@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import httpx
+import quart
 import trio
 from quart_trio import QuartTrio
 
@@ -13,23 +14,26 @@ from sandboxd.http.auth import Gate
 from sandboxd.http.edge import Edge
 from sandboxd.http.presence import Presence
 from sandboxd.serving.exchange import CURRENT
-from sandboxd.serving.one_task import go_in_one_task
+from sandboxd.serving.one_task import InOneTask
 from tests.serving.door_server import CALM, read_all, read_answer, served
 
 LIMIT = 1000
 
 
+async def refuse(error):
+    return quart.Response(b"", error.code)
+
+
 def app_behind_the_edge():
     app = QuartTrio("small", static_folder=None)
-    go_in_one_task(app)
 
     @app.route("/message:send", methods=["POST"])
     @app.route("/", methods=["POST"], endpoint="root")
     @app.route("/v1/x", methods=["POST"], endpoint="v1")
     async def size():
-        return str(len(await CURRENT.get().body()))
+        return quart.Response(str(len(await CURRENT.get().body())))
 
-    return Edge(app, Presence(Gate((), lambda: None)), max_body_bytes=LIMIT)
+    return Edge(InOneTask(app, refuse), Presence(Gate((), lambda: None)), max_body_bytes=LIMIT)
 
 
 async def post(url, **more):

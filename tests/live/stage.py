@@ -64,8 +64,16 @@ class FlakyStore(SqliteStore):
         if self.is_down:
             self.refused += 1
             await trio.lowlevel.checkpoint()
+            self._promises.fail(view.task_id, "the disk is full")
             raise StoreUnavailable("cannot write the store: the disk is full")
         await super().append(entries, view, after=after)
+
+    async def foresee(self, entry: Entry, view: TaskView, *, after: int) -> None:
+        if self.is_down:
+            self.refused += 1
+            await trio.lowlevel.checkpoint()
+            raise StoreUnavailable("cannot write the store: the disk is full")
+        await super().foresee(entry, view, after=after)
 
 
 @attrs.define

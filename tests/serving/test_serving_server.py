@@ -14,7 +14,7 @@ from quart_trio import QuartTrio
 
 from sandboxd import metrics
 from sandboxd.serving.exchange import CURRENT, Exchange
-from sandboxd.serving.one_task import go_in_one_task
+from sandboxd.serving.one_task import InOneTask
 from tests.serving.door_server import CALM, QUICK, read_all, read_answer, served
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -35,15 +35,19 @@ def through(app):
     """The application, as it is, or with each request in one task."""
     if not Way.is_in_one_task:
         return app
-    go_in_one_task(app)
+    routes = InOneTask(app, refuse)
 
     async def in_exchange(scope, receive, send):
         exchange = Exchange(scope, receive, send, 10_000_000, QUICK.body_timeout_s)
         CURRENT.set(exchange)
         with exchange.handling:
-            await app(scope, exchange.receive, exchange.send)
+            await routes(scope, exchange.receive, exchange.send)
 
     return in_exchange
+
+
+async def refuse(error):
+    return quart.Response(b"", getattr(error, "code", 500))
 
 
 async def read_body():
@@ -56,15 +60,15 @@ def small_app(go_on=None):
 
     @app.route("/", methods=["GET"])
     async def root():
-        return "hello"
+        return quart.Response("hello")
 
     @app.route("/echo", methods=["POST"])
     async def echo():
-        return await read_body()
+        return quart.Response(await read_body())
 
     @app.route("/early", methods=["POST"])
     async def early():
-        return "no", 401
+        return quart.Response("no", 401)
 
     @app.route("/flood")
     async def flood():
@@ -327,7 +331,7 @@ async def test_a_client_that_ends_its_side_still_gets_its_answer(tmp_path):
     async def slow():
         data = await read_body()
         await trio.sleep(0.2)  # the end of the client's side comes first
-        return data
+        return quart.Response(data)
 
     async with served(through(app), tmp_path, attrs.evolve(QUICK, half_close_s=10)) as server:
         for connect in (server.connect, server.connect_unix):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandboxd.store import codec
+from sandboxd.store import codec, spelled
 from sandboxd.store.codec import (
     Undecodable,
     decode_artifacts,
@@ -16,6 +16,7 @@ from sandboxd.store.codec import (
     decode_view,
     encode_artifacts,
     encode_event,
+    encode_message,
     encode_view,
 )
 from sandboxd.tasks.events import Wrote
@@ -33,8 +34,8 @@ def test_any_event_comes_back_equal(event):
 
 @given(events, st.lists(st.builds(ArtifactView, names, st.integers(0), st.booleans(), st.integers(0), st.integers(0))))
 def test_what_is_spelled_out_by_hand_is_the_text_that_every_other_value_gets(event, artifacts):
-    assert encode_event(event)[1] == codec._dump({"v": codec.VERSION, **codec._CONVERTER.unstructure(event)})
-    assert encode_artifacts(tuple(artifacts)) == codec._dump(codec._CONVERTER.unstructure(artifacts))
+    assert encode_event(event)[1] == spelled.dump({"v": codec.VERSION, **codec._CONVERTER.unstructure(event)})
+    assert encode_artifacts(tuple(artifacts)) == spelled.dump(codec._CONVERTER.unstructure(artifacts))
 
 
 @given(st.data())
@@ -47,6 +48,9 @@ def test_the_view_of_any_story_comes_back_equal(data):
         view = fold(view, data.draw(BY_KIND[data.draw(st.sampled_from([kind for _, kind in kinds]))]))
 
     assert decode_view(encode_view(view)) == view
+    assert encode_view(view) == spelled.dump({"v": codec.VERSION, **codec._CONVERTER.unstructure(view)})
+    for message in view.history:
+        assert encode_message(message) == spelled.dump({"v": codec.VERSION, **codec._CONVERTER.unstructure(message)})
 
 
 @given(st.lists(st.builds(ArtifactView, names, st.integers(0), st.booleans(), st.integers(0), st.integers(0))).map(tuple))

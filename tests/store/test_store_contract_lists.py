@@ -20,7 +20,8 @@ async def test_unfinished_names_every_task_that_has_not_ended(store):
     done = await Story(store, "done").begin()
     await done.finish()
 
-    assert {view.task_id: view for view in await store.unfinished()} == {"working": working.view, "asking": asking.view}
+    found = [task.view for task in await store.unfinished()]
+    assert {view.task_id: view for view in found} == {"working": working.view, "asking": asking.view}
 
 
 async def _ten(store) -> list[Story]:
@@ -95,7 +96,7 @@ async def test_what_stands_is_counted_as_it_would_be_seen(store):
     await expired.tell([expired.closed(await expired.ask(), "expired")])
     await (await Story(store, "done").begin()).finish()
 
-    seen = await store.unfinished()
+    seen = [task.view for task in await store.unfinished()]
 
     assert [story.view.state for story in (begun, asking, expired)] == [view.state for view in seen]
     assert (await store.standing()).tasks == Counter(view.state for view in seen)

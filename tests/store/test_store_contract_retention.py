@@ -12,6 +12,7 @@ import attrs
 from sandboxd.store.base import Store, TaskQuery
 from sandboxd.store.sqlite import open_store
 from sandboxd.tasks.view import ArtifactView
+from tests.store.older import TO_BY_TASK
 from tests.store.story import NOON, Story
 
 LATER = NOON + timedelta(days=1)
@@ -81,11 +82,12 @@ async def test_a_file_of_the_first_version_is_kept_and_brought_up_to_date(tmp_pa
     async with open_store(path) as store:
         story = await ended(store)
     with sqlite3.connect(path) as old:
+        old.executescript(TO_BY_TASK)
         old.executescript("DROP TABLE sends; DROP TABLE audit; DROP TABLE audit_begins; DROP INDEX tasks_by_principal;")
         old.executescript("DROP TABLE push_configs; DROP TABLE push_dead; CREATE TABLE messages (task, message_id);")
         for trigger in ("task_is_counted", "task_is_counted_elsewhere", "task_is_counted_no_more"):
             old.execute(f"DROP TRIGGER {trigger}")
-        old.executescript("DROP TABLE totals; DROP TABLE files;")
+        old.executescript("DROP TABLE totals; DROP TABLE files; DROP TABLE foreseen;")
         old.executescript("ALTER TABLE output DROP COLUMN size; ALTER TABLE output DROP COLUMN checksum;")
         # Views had their messages themselves, as `[…]`, each without a version of its own.
         for (number,) in old.execute("SELECT number FROM tasks").fetchall():

@@ -59,7 +59,8 @@ async def _stored(path: Path) -> dict[str, int]:
     """The last number of each task, having checked that its events, view and bytes agree."""
     found: dict[str, int] = {}
     async with open_store(path) as store:
-        for view in await store.unfinished():
+        for task in await store.unfinished():
+            view = task.view
             folded = TaskView(view.task_id, view.context_id, view.instance)
             after = 0
             while events := await store.events(view.task_id, after=after):

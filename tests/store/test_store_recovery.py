@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 
 from sandboxd.a2a.model import TaskState
-from sandboxd.store.base import Store
+from sandboxd.store.base import Entry, Store
 from sandboxd.store.feed import Feed
 from sandboxd.store.recovery import recover
 from sandboxd.tasks.events import Finished, Wrote
+from sandboxd.tasks.view import fold
 from tests.store.story import NOON, Story
 
 LATER = NOON + timedelta(hours=1)
@@ -88,4 +89,21 @@ async def test_a_second_recovery_finds_nothing_to_do(feed):
     await Story(feed).begin()
     await recovered(feed)
 
+    assert await recovered(feed) == 0
+
+
+async def test_a_question_that_was_foreseen_is_put_on_record_first(feed):
+    story = await Story(feed).begin()
+    await story.write(b"half", "stderr")
+    asked = story.asked()
+    view = fold(story.view, asked)
+    await feed.store.foresee(feed.store.prepared(Entry(asked), view, after=3), view, after=3)
+    await recovered(feed)
+    new, record = await feed.store.events("task-1", after=3), await feed.store.prompt(asked.envelope.prompt_id)
+
+    assert [stored.event for stored in new[:2]] == [asked, Wrote(LATER, "stderr", 4, 0, first=False, last=True)]
+    assert "waited for an answer" in new[2].event.summary
+    assert len(new) == 3
+    assert record is not None
+    assert record.state == "ended"
     assert await recovered(feed) == 0

@@ -62,9 +62,10 @@ def test_any_legal_story_keeps_the_view_in_step_with_the_state(data):
 
 
 def test_output_moves_the_number_and_the_artifact_and_nothing_else():
-    before = working()
+    before = attrs.evolve(working(ASKED), earlier=3)
     after = fold(before, Wrote(MOMENT, "terminal", 0, 3, first=True, last=False))
 
+    assert all(getattr(before, field.name) for field in attrs.fields(TaskView) if field.name != "artifacts")
     assert attrs.evolve(after, seq=before.seq, artifacts=()) == before
 
 
