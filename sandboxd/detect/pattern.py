@@ -191,7 +191,7 @@ class _Walk:
     def _set(self, op: str, value: Any) -> frozenset[str]:
         match op:
             case "LITERAL":
-                found = {chr(value)}
+                return _forms(chr(value))
             case "NOT_LITERAL":
                 return self._probes - {chr(value)}  # without case: too many rather than too few
             case "ANY":
@@ -200,7 +200,7 @@ class _Walk:
                 found = self._members(value)
                 if value and str(value[0][0]) == "NEGATE":
                     return self._probes - found
-        return frozenset(form for char in found for form in (char, char.lower(), char.upper()))
+        return frozenset().union(*map(_forms, found))
 
     def _members(self, members: Iterable[tuple[Any, Any]]) -> set[str]:
         found: set[str] = set()
@@ -209,12 +209,22 @@ class _Walk:
                 case "LITERAL":
                     found.add(chr(value))
                 case "RANGE":
-                    found |= {char for char in self._probes if value[0] <= ord(char) <= value[1]}
+                    found |= _of_range(value[0], value[1], self._probes)
                 case "CATEGORY":
                     found |= _of_category(str(value), self._probes)
                 case _:
                     pass
         return found
+
+
+@functools.lru_cache(maxsize=1024)  # the packs' patterns have some hundred characters, each many times
+def _forms(char: str) -> frozenset[str]:
+    return frozenset((char, char.lower(), char.upper()))
+
+
+@functools.lru_cache(maxsize=64)
+def _of_range(first: int, last: int, probes: frozenset[str]) -> frozenset[str]:
+    return frozenset(char for char in probes if first <= ord(char) <= last)
 
 
 @functools.lru_cache(maxsize=64)

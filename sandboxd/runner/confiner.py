@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from sandboxd.runner.isolation import sandbox, seccomp
-from sandboxd.runner.isolation.confinement import Confinement
+from sandboxd.runner.isolation.confinement import Confinement, begin_rules
 from sandboxd.runner.isolation.levels import Host
 from sandboxd.runner.isolation.sandbox import View
 from sandboxd.runner.meter import Meter
@@ -68,8 +68,13 @@ class Confiner:
         calls = _filter_for(os.uname().machine, network=plan.network, alone=plan.isolation == "strict", hidden=ours)
         if plan.isolation == "standard":
             self._scratch = self._scratch or Scratch(self._setup.scratch)
-            folder = self._scratch.make()
-            confinement = Confinement("standard", view, host.landlock_abi, calls, scratch=folder)
+            rules = begin_rules(view, host.landlock_abi, has_proc=False)
+            try:
+                folder = self._scratch.make()
+            except OSError:
+                rules.close()
+                raise
+            confinement = Confinement("standard", view, host.landlock_abi, calls, scratch=folder, rules=rules)
             return Confined(confinement, {_TMPDIR: folder})
         made = sandbox.begin(view, bubblewrap=self._setup.bubblewrap, cgroup_fd=cgroup_fd, marker=marker)
         confinement = Confinement("strict", view, host.landlock_abi, calls, sandbox=made)
@@ -84,8 +89,8 @@ class Confiner:
 
     def started(self, confined: Confined) -> None:
         """The run is in its surroundings, or never will be: close what it needed to get there."""
-        if confined.confinement is not None and confined.confinement.sandbox is not None:
-            for fd in confined.confinement.sandbox.news_fds:
+        if confined.confinement is not None:
+            for fd in confined.confinement.made_fds:
                 os.close(fd)
 
     def release(self, confined: Confined, *, is_unused: bool = False) -> None:

@@ -4,8 +4,8 @@ By fork and exec in the single-threaded spawner: only there is it safe to run Py
 PR_SET_PDEATHSIG mean the death of the process (it means that of the forking thread). The child becomes what the plan says,
 step by step, and tells the step that failed through a pipe which exec closes; until then nothing counts as started.
 
-At the levels above `none` the child also takes its rights away (`isolation.confinement`). Where there is a cgroup, and at
-`strict`, it is the child of that child which becomes the program: one has to be born there (`second`).
+At the levels above `none` the child also takes its rights away (`isolation.confinement`). Where there is a cgroup it is born in
+there, which ptyprocess cannot do with a child; at `strict` it is the child of that child which becomes the program (`second`).
 
 umask is 022: what a run writes into the workspace is for the people who share the workspace, who often have another user id
 than the daemon. A program that writes secrets sets its own mode.
@@ -14,11 +14,13 @@ than the daemon. A program that writes secrets sets its own mode.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import signal
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+import termios
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NoReturn
 
@@ -26,7 +28,7 @@ import attrs
 from ptyprocess import PtyProcess
 
 from sandboxd.policy.model import LaunchPlan
-from sandboxd.runner import handover, linux, second
+from sandboxd.runner import cgroup, handover, linux
 from sandboxd.runner.isolation import entry
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.isolation.sandbox import Sandbox
@@ -157,29 +159,36 @@ class _Become:
 
     @property
     def takes_two(self) -> bool:
-        """Whether it is the forked child's own child that becomes the program (`second`)."""
-        return self.cgroup_fd is not None or self.sandbox is not None
+        """Whether it is the forked child's own child that becomes the program (`second`), which is then born in the cgroup."""
+        return self.sandbox is not None
 
     @property
     def sandbox(self) -> Sandbox | None:
         return None if self.confinement is None else self.confinement.sandbox
 
-    def __call__(self) -> NoReturn:
-        """Turn this forked child into the program, or its own child, and end."""
+    def fork(self, enter: Callable[[], None]) -> int:
+        """The pid of a child that does `enter`, and then this. `OSError`."""
+        pid, is_inside = linux.fork(None if self.takes_two else self.cgroup_fd)
+        if pid == 0:
+            self(enter, is_inside=is_inside)
+        return pid
+
+    def __call__(self, enter: Callable[[], None] = lambda: None, *, is_inside: bool = True) -> NoReturn:
+        """Turn this forked child into the program, or its own child, and end. `is_inside`: it has not to move to its cgroup."""
         what: str = "set up the process"
         reason: Reason = "start-failed"
         try:
             self._end_with_the_spawner()
+            enter()
             terminal = os.isatty(0)
             writable: Sequence[int] = ()
             if self.sandbox is not None:
                 what = "enter its sandbox"
                 network = self.confinement is not None and self.confinement.view.network
                 entry.join(self.sandbox, network=network, cgroup_fd=self.cgroup_fd, tell_fd=self.tell_fd, terminal=terminal)
-            elif self.cgroup_fd is not None:
+            elif self.cgroup_fd is not None and not is_inside:
                 what = "enter its cgroup"
-                second.become(cgroup_fd=self.cgroup_fd, tell_fd=self.tell_fd, terminal=terminal)
-                self._end_with_the_spawner()  # a child does not inherit that
+                cgroup.move_here(self.cgroup_fd)
             if self.confinement is not None:
                 what = "put in place what it may write"
                 writable = self.confinement.writable()
@@ -219,6 +228,8 @@ class _Become:
 
 def _on_terminal(become: _Become) -> _Begun:
     """A child that leads its own session on a private pty."""
+    if become.cgroup_fd is not None and not become.takes_two:
+        return _born_on_terminal(become)
     try:
         process = PtyProcess.spawn(
             [become.program],
@@ -242,6 +253,26 @@ def _on_terminal(become: _Become) -> _Begun:
         process.fd = -1
 
 
+def _born_on_terminal(become: _Become) -> _Begun:
+    """The same, for one that is born in its cgroup: a second fork, from ptyprocess's child, took as long as the first."""
+    master, slave = os.openpty()
+
+    def enter() -> None:
+        os.setsid()
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+        for number in range(3):
+            os.dup2(slave, number, inheritable=True)
+
+    try:
+        termios.tcsetwinsize(master, ROWS_AND_COLUMNS)
+        return _Begun(become.fork(enter), terminal=master)
+    except OSError:
+        os.close(master)
+        raise
+    finally:
+        os.close(slave)
+
+
 def _on_pipes(become: _Become) -> _Begun:
     """A child that leads its own session without a terminal: nothing to read, two pipes to write to."""
     fds: list[int] = []
@@ -252,18 +283,16 @@ def _on_pipes(become: _Become) -> _Begun:
         fds += [stdout, stdout_write]
         stderr, stderr_write = os.pipe()
         fds += [stderr, stderr_write]
-        pid = os.fork()
-    except OSError:
-        _close(fds)
-        raise
-    if pid == 0:
-        try:
+
+        def enter() -> None:
             os.setsid()
             for number, fd in enumerate((null, stdout_write, stderr_write)):
                 os.dup2(fd, number, inheritable=True)
-            become()
-        finally:
-            os._exit(_EXEC_FAILED)
+
+        pid = become.fork(enter)
+    except OSError:
+        _close(fds)
+        raise
     _close((null, stdout_write, stderr_write))
     return _Begun(pid, stdout=stdout, stderr=stderr)
 

@@ -1,8 +1,8 @@
-"""How does a child get to where one has to be born: into a cgroup, into a pid namespace?
+"""How does a child get into a pid namespace, where one has to be born?
 
-By a child of its own, in the same session's stead. A process that is moved into a cgroup waits for a grace period of the
-kernel's, 10 ms and more; and no process changes its pid namespace at all. The first child tells the second's pid and ends. The
-second becomes a child of the spawner, which is a subreaper, takes the terminal, and goes on to become the program.
+By a child of its own, in the same session's stead, for no process changes its pid namespace. It is born in its cgroup as well,
+since one that is moved there waits for a grace period of the kernel's, 10 ms and more. The first child tells the second's pid
+and ends. The second becomes a child of the spawner, which is a subreaper, takes the terminal, and becomes the program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How does one client's connection speak HTTP/1.1, and how does it end?
 
-hypercorn's protocol (h11 and ASGI) on a connection of our own, since its TCP server has holes that no setting closes: a
+hypercorn's protocol over h11 on a connection of our own, since its TCP server has holes that no setting closes: a
 client that never reads holds up the shutdown for ever, an idle connection is never closed, HTTP/2 in clear text cannot be
 turned off and has no back pressure, and the end of a request waits on a full queue. Here every wait has a bound:
 
@@ -12,31 +12,26 @@ turned off and has no back pressure, and the end of a request waits on a full qu
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, Protocol
 
 import h11
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.events import Request
-from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
-from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.typing import ConnectionState
 
 from sandboxd import metrics
-from sandboxd.logs import logger
-from sandboxd.serving.exchange import HAS_ARRIVED, WHEN_LEFT
+from sandboxd.serving.exchange import App
+from sandboxd.serving.handling import Handling, Wire
 from sandboxd.serving.settings import DoorSettings
 
 PIECE_BYTES: Final = 64 * 1024
-_INBOX_MESSAGES: Final = 4  # of at most 64 KiB each: the body waits in the kernel, not here
 _LINGER_BYTES: Final = 4 * 1024 * 1024
-
-_log = logger(__name__)
+_NO_APP: Final[Any] = None
 
 
 class Stream(Protocol):
@@ -61,7 +56,7 @@ class Stream(Protocol):
 class Connection:
     """One accepted stream; `run` returns when it is closed and its request, if one runs, has ended."""
 
-    def __init__(self, stream: Stream, app: AppWrapper, config: Config, context: WorkerContext, settings: DoorSettings):
+    def __init__(self, stream: Stream, app: App, config: Config, context: WorkerContext, settings: DoorSettings):
         self._stream = stream
         self._app = app
         self._config = config
@@ -78,17 +73,7 @@ class Connection:
         """Serve requests until either side closes."""
         try:
             async with trio.open_nursery() as nursery:  # the request's handler; it ends before its connection does
-                self._protocol = _Http1(
-                    self._app,
-                    self._config,
-                    self._context,
-                    _Handlers(nursery, self._enter),
-                    ConnectionState({}),
-                    False,
-                    None,
-                    None,
-                    self._send,
-                )
+                self._protocol = _Http1(self._config, self._context, self._send, self._begin_to_handle(nursery))
                 self._set_idle(True)
                 with self._reading:
                     await self._read()
@@ -96,6 +81,14 @@ class Connection:
                     await self._protocol.handle(Closed())  # a running handler learns that its client is gone
         finally:
             self.abort()
+
+    def _begin_to_handle(self, nursery: trio.Nursery) -> Callable[[h11.Request, Wire], Handling]:
+        def begin(request: h11.Request, wire: Wire) -> Handling:
+            handling = Handling(request, wire, self._enter)
+            nursery.start_soon(handling.run, self._app)
+            return handling
+
+        return begin
 
     def end_if_idle(self) -> None:
         """Close now if no request runs."""
@@ -213,7 +206,17 @@ class _Http1(H11Protocol):
     what a short answer costs. A stream's goes at once.
     """
 
-    _head = b""
+    def __init__(
+        self,
+        config: Config,
+        context: WorkerContext,
+        send: Callable[[Event], Awaitable[None]],
+        begin_to_handle: Callable[[h11.Request, Wire], Handling],
+    ) -> None:
+        # Application and task group are for a way of handling requests that is not taken.
+        super().__init__(_NO_APP, config, context, TaskGroup(), ConnectionState({}), False, None, None, send)
+        self._begin_to_handle = begin_to_handle
+        self._head = b""
 
     async def _send_h11_event(self, event: Any) -> None:
         try:
@@ -242,122 +245,26 @@ class _Http1(H11Protocol):
             await self._send_error_response(505)
             await self.send(Closed())
             return
-        # As hypercorn's own, but for its looks at every header, which are for WebSockets, and its count, which nobody reads.
-        self.stream = HTTPStream(
-            *(self.app, self.config, self.context, self.task_group, self.ssl, self.client, self.server),
-            *(self.stream_send, STREAM_ID),
-        )
-        await self.stream.handle(
-            Request(
-                stream_id=STREAM_ID,
-                headers=[(name, value) for name, value in request.headers if name != b"upgrade"],
-                http_version=request.http_version.decode(),
-                method=request.method.decode("ascii").upper(),
-                raw_path=request.target,
-                state=self.connection_state,
-            )
-        )
+        handling: Any = self._begin_to_handle(request, self)
+        self.stream = handling  # in place of hypercorn's own: it has what is called of it
         self.keep_alive_requests += 1
 
+    # ── as `Wire` ──
 
-class _Handlers(TaskGroup):
-    """Runs a request's handler, in place of hypercorn's task group, which loses the news of a client that is gone."""
+    async def begin(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        told = [*headers, *self.config.response_headers("h11")]
+        if self.keep_alive_requests >= self.config.keep_alive_max_requests:
+            told.append((b"connection", b"close"))
+        await self._send_h11_event(h11.Response(status_code=status, headers=told))
 
-    def __init__(self, nursery: trio.Nursery, enter: Callable[[Literal["answering", "streaming"]], None]) -> None:
-        super().__init__()
-        self._requests = nursery
-        self._enter = enter
+    async def go_on(self, data: bytes) -> None:
+        await self._send_h11_event(h11.Data(data=data))
 
-    async def spawn_app(
-        self, app: AppWrapper, config: Config, scope: Any, send: Callable[[Any], Awaitable[None]]
-    ) -> Callable[[Any], Awaitable[None]]:
-        inbox = _Inbox()
-        scope["extensions"] |= {WHEN_LEFT: inbox.when_left, HAS_ARRIVED: inbox.has_arrived}
-        self._requests.start_soon(self._handle, app, scope, inbox, send)
-        return inbox.put
+    async def finish(self) -> None:
+        await self._send_h11_event(h11.EndOfMessage())
+        await self._maybe_recycle()
 
-    async def _handle(self, app: AppWrapper, scope: Any, inbox: _Inbox, send: Callable[[Any], Awaitable[None]]) -> None:
-        is_whole = False
-
-        async def begin_and_send(message: Any) -> None:
-            nonlocal is_whole
-            if message["type"] == "http.response.start":
-                types = [value for name, value in message["headers"] if name.lower() == b"content-type"]
-                self._enter("streaming" if any(value.startswith(b"text/event-stream") for value in types) else "answering")
-            await send(message)
-            is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
-
-        try:
-            await app(scope, inbox.get, begin_and_send, trio.to_thread.run_sync, trio.from_thread.run)
-        except* Exception:  # the door translates every error of ours; this is for the stack's own
-            _log.exception("Cannot finish a request", path=scope.get("path"))
-        finally:
-            inbox.close()
-            if not is_whole:
-                with trio.CancelScope(shield=True):  # bounded by `stall_s`: it writes at most an error's few bytes
-                    await send(None)
-
-
-class _Inbox:
-    """What the client sends, on its way to the handler. The news that it is gone never waits behind a full queue."""
-
-    def __init__(self) -> None:
-        self._messages: deque[Any] = deque()
-        self._changed: trio.Event | None = None  # there while somebody waits: hardly ever, for a short body comes with its head
-        self._has_left = False
-        self._is_closed = False
-        self._when_left: Callable[[], None] = _nothing
-
-    def when_left(self, act: Callable[[], None]) -> None:
-        """Have that called once the client is gone, or the request over."""
-        self._when_left = act
-        if self._has_left:
-            act()
-
-    def has_arrived(self) -> bool:
-        """Whether `get` has something at once."""
-        return bool(self._messages) or self._has_left or self._is_closed
-
-    async def put(self, message: Any) -> None:
-        if message["type"] == "http.disconnect":
-            self._has_left = True
-            self._tell()
-            self._when_left()
-            return
-        while len(self._messages) >= _INBOX_MESSAGES and not self._is_over():
-            await self._next_change()
-        if not self._is_over():  # else the handler has answered already, or the client is gone
-            self._messages.append(message)
-            self._tell()
-
-    async def get(self) -> Any:
-        while not self.has_arrived():
-            await self._next_change()
-        if not self._messages:
-            return {"type": "http.disconnect"}
-        self._tell()
-        return self._messages.popleft()
-
-    def close(self) -> None:
-        """The request is over, and holds on to nothing that holds on to this: cycles are left to a search, which stops all."""
-        self._is_closed = True
-        self._when_left = _nothing
-        self._messages.clear()
-        self._tell()
-
-    def _is_over(self) -> bool:
-        return self._has_left or self._is_closed
-
-    async def _next_change(self) -> None:
-        if self._changed is None:
-            self._changed = trio.Event()
-        await self._changed.wait()
-
-    def _tell(self) -> None:
-        if self._changed is not None:
-            self._changed.set()
-            self._changed = None
-
-
-def _nothing() -> None:
-    pass
+    async def break_off(self) -> None:
+        if self.connection.our_state is h11.SEND_RESPONSE:
+            await self._send_error_response(500)
+        await self._maybe_recycle()

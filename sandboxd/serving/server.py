@@ -11,18 +11,18 @@ import contextlib
 import errno
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import attrs
 import trio
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.utils import wrap_app
 
 from sandboxd import metrics
 from sandboxd.logs import logger
 from sandboxd.serving.connection import Connection, Stream
+from sandboxd.serving.exchange import App
 from sandboxd.serving.listeners import Listener
 from sandboxd.serving.peer import PEER, Peer
 from sandboxd.serving.plain import PlainStream
@@ -32,8 +32,6 @@ from sandboxd.serving.tls import shake_hands
 LEAST_S: Final = 1.0  # for the last words of runs whose end took the whole grace
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL: Final = b"HTTP/1.1 503 \r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-
-App = Callable[[Any, Any, Any], Awaitable[None]]  # ASGI, as `edge` has it
 
 _log = logger(__name__)
 
@@ -71,7 +69,7 @@ class _Server:
         settings: DoorSettings,
         who: Callable[[Listener, trio.socket.SocketType], Peer],
     ) -> None:
-        self._app = wrap_app(app, 0, "asgi")
+        self._app = app
         self._settings = settings
         self._who = who
         self._context = WorkerContext(None)

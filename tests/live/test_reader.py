@@ -7,6 +7,7 @@ import struct
 import termios
 import tty
 
+import pytest
 import trio
 import trio.testing
 
@@ -164,6 +165,49 @@ async def test_a_word_of_the_terminal_is_told_beside_what_is_read():
     os.close(master)
     assert bytes(seen) == b"before behind"
     assert any(word & termios.TIOCPKT_FLUSHREAD for word in words)
+
+
+async def test_every_byte_of_a_flood_is_read_from_a_terminal_that_tells_words_beside_it():
+    said = b"".join(b"%06d %s\n" % (number, b"x" * (number % 97)) for number in range(20_000))
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    fcntl.ioctl(master, termios.TIOCPKT, struct.pack("i", 1))
+    os.set_blocking(master, False)
+    seen, words = bytearray(), list[int]()
+
+    async def take(data: bytes) -> None:
+        seen.extend(data)
+
+    def say() -> None:
+        for start in range(0, len(said), 50_000):
+            view = memoryview(said)[start : start + 50_000]
+            while view:
+                view = view[os.write(slave, view) :]
+            termios.tcflush(slave, termios.TCIFLUSH)
+        os.close(slave)
+
+    reader = Reader(master, take, words.append)
+    reader.expect_end()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.run)
+            await trio.to_thread.run_sync(say)
+    os.close(master)
+    assert bytes(seen) == said
+    assert any(word & termios.TIOCPKT_FLUSHREAD for word in words)
+
+
+async def test_a_descriptor_that_cannot_be_read_says_why():
+    read_fd, write_fd = os.pipe()
+
+    async def take(data: bytes) -> None:
+        raise AssertionError("nothing can come")
+
+    reader = Reader(write_fd, take)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        await reader.run()
+    os.close(read_fd)
+    os.close(write_fd)
 
 
 async def test_a_flood_is_taken_in_large_pieces_and_leaves_everyone_else_many_turns():

@@ -80,9 +80,9 @@ def etc(*, network: bool) -> tuple[str, ...]:
     return tuple(f"/etc/{name}" for name in ETC + (ETC_NETWORK if network else ()))
 
 
-def proc() -> tuple[str, ...]:
-    """The files and folders of /proc and /sys, where not all of /proc is the run's own."""
-    return (*(f"/proc/self/{name}" for name in PROC_SELF), *PROC)
+def own_proc() -> tuple[str, ...]:
+    """The files and folders of /proc that are the asking process's own, where not all of /proc is the run's."""
+    return tuple(f"/proc/self/{name}" for name in PROC_SELF)
 
 
 def is_seen(path: str, read: tuple[str, ...]) -> bool:
