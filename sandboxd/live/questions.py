@@ -29,7 +29,7 @@ from sandboxd.live.draft import Drafts, say
 from sandboxd.live.enter import PendingEnter, Withheld
 from sandboxd.live.notices import Notices
 from sandboxd.live.past import Accepted, Past
-from sandboxd.live.receipt import Receipt, Word
+from sandboxd.live.receipt import Receipt, Word, why_missed
 from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.live.veil import Veil, without_secret
 from sandboxd.policy.model import PromptRules
@@ -158,7 +158,7 @@ class Questions:
 
         A plain function: from the first check to the record of the answer nothing else of this process runs, whatever
         becomes of the client. Liveness is checked on both sides of the write, for a write to the pty of a dead program
-        succeeds; a program that is gone afterwards has been answered only if it read everything. `misfits`: what the
+        succeeds; a program that is gone afterwards has been answered only if it has it (`why_missed`). `misfits`: what the
         policy's own schema says against the payload, which cannot be asked here. `push`: the config that came with the answer.
         """
         binding = self._binding
@@ -195,9 +195,9 @@ class Questions:
             terminal.take_back(self._fd)  # or the next answer would be typed on to this one's beginning
             self._give_up(binding, "Only a part of an answer could be typed; what the program had not read was taken back.")
             raise undelivered(response.prompt_id, "only a part could be typed, and was taken back", prompt_open=False)
-        if not self._process.is_alive() and terminal.unread_bytes(self._fd) != 0:
+        if not self._process.is_alive() and (why := why_missed(terminal.unread_bytes(self._fd), was_read=was_read)):
             binding.close()
-            raise undelivered(response.prompt_id, "the program ended without reading it", prompt_open=False)
+            raise undelivered(response.prompt_id, why, prompt_open=False)
         binding.settle(typed=True)
         now = self._clock.now()
         self._detector.typed(trio.current_time())

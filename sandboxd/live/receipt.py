@@ -47,3 +47,16 @@ class Receipt:
     def flushed(self) -> Word:
         """The program has thrown away what it had not read."""
         return "discarded" if not self.was_read else "unread"
+
+
+def why_missed(unread: int | None, *, was_read: bool) -> str | None:
+    """Why an answer has not reached a program that ended right behind it, or None. `unread`: what its terminal still has.
+
+    A terminal that the program kept to itself (TIOCEXCL) lets nobody look any more. Then a program that waited for the answer
+    in the kernel has it, as above, and of any other nobody can tell, so it is not said to be answered.
+    """
+    if unread:
+        return "the program ended without reading it"
+    if unread is None and not was_read:
+        return "the program ended, and whether it had read it cannot be told"
+    return None

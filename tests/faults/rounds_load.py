@@ -181,7 +181,7 @@ class Load:
         if answer.status_code == 200:
             told.accepted[prompt_id] = text
             told.tried[prompt_id] = told.tried.get(prompt_id, 0) + 1
-        elif answer.status_code == 502 and "the program ended without reading it" in answer.text:
+        elif answer.status_code == 502 and "the program ended" in answer.text:
             return  # the kill of its spawner came between the question and this answer, and that is what is said
         elif answer.status_code not in (409, 503):
             self.faults.append(f"an answer to {told.task_id} got {answer.status_code} {answer.text[:200]}")

@@ -80,7 +80,9 @@ def test_the_question_is_asked_and_answered_once(tmp_path, node, name):
         asked = answer.json()["task"]
         assert state_of(asked) == "INPUT_REQUIRED", (asked["status"], output_of(asked))
         assert "What is its name?" in prompt_of(asked)["prompt"]
-        done = daemon.answer(asked, "Ada", wait=True).json()["task"]
+        told = daemon.answer(asked, "Ada", wait=True)
+        assert told.status_code == 200, told.text
+        done = told.json()["task"]
 
         assert state_of(done) == "COMPLETED", (done["status"], output_of(done))
         assert output_of(done).count("it is Ada") == 1

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from sandboxd.live.receipt import why_missed
 from sandboxd.live.terminal import unread_bytes
 
 
@@ -29,3 +30,10 @@ def test_what_is_no_terminal_tells_nothing():
 
     os.close(read_fd)
     os.close(write_fd)
+
+
+def test_a_program_that_is_gone_has_its_answer_only_where_that_is_known():
+    assert why_missed(0, was_read=False) is None
+    assert why_missed(None, was_read=True) is None
+    assert "without reading it" in str(why_missed(2, was_read=True))
+    assert "cannot be told" in str(why_missed(None, was_read=False))

@@ -58,6 +58,12 @@ print("Proceed? [y/N] ", end="", flush=True)
 os.read(0, 100)
 os._exit(3)
 """
+KEEPS_ITS_TERMINAL = """
+import fcntl, os, termios
+fcntl.ioctl(0, termios.TIOCEXCL)
+input("Proceed? [y/N] ")
+os._exit(3)
+"""
 
 
 def fill(run: TaskRun) -> None:
@@ -173,7 +179,8 @@ async def test_the_answer_is_typed_once_with_the_enter_that_the_terminal_mode_ha
 
 
 async def test_a_program_that_read_its_answer_and_ended_at_once_was_answered(stage: Stage, monkeypatch):
-    for script, adapter in (("read -r -p 'Proceed? [y/N] ' x; exit 3", "bash"), (READS_RAW_AND_ENDS, "python")):
+    bash = "read -r -p 'Proceed? [y/N] ' x; exit 3"
+    for script, adapter in ((bash, "bash"), (READS_RAW_AND_ENDS, "python"), (KEEPS_ITS_TERMINAL, "python")):
         task_id, run = await stage.start(script, adapter)
         asked, _ = await stage.asked(task_id)
         process = run()._process
