@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -31,6 +32,7 @@ from sandboxd.store.sqlite import SqliteStore, open_store
 from sandboxd.tasks.events import Asked, Event, Finished, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.view import TaskView
 
+T = TypeVar("T")
 POLICY = """
 format = 1
 adapter = "{adapter}"
@@ -60,20 +62,12 @@ class FlakyStore(SqliteStore):
     is_down = False
     refused = 0
 
-    async def append(self, entries: Sequence[Entry], view: TaskView, *, after: int) -> None:
-        if self.is_down:
-            self.refused += 1
-            await trio.lowlevel.checkpoint()
-            self._promises.fail(view.task_id, "the disk is full")
-            raise StoreUnavailable("cannot write the store: the disk is full")
-        await super().append(entries, view, after=after)
-
-    async def foresee(self, entry: Entry, view: TaskView, *, after: int) -> None:
+    async def _write(self, work: Callable[[sqlite3.Connection], T], size_bytes: int = 0) -> T:
         if self.is_down:
             self.refused += 1
             await trio.lowlevel.checkpoint()
             raise StoreUnavailable("cannot write the store: the disk is full")
-        await super().foresee(entry, view, after=after)
+        return await super()._write(work, size_bytes)
 
 
 @attrs.define

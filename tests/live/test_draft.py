@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -13,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from sandboxd.detect.evidence import Evidence
-from sandboxd.live.draft import AHEAD_S, Drafts
+from sandboxd.live.draft import AHEAD_S, EARLY_S, Drafts
 from sandboxd.policy.model import PromptRules
 from sandboxd.tasks.events import Asked
 from tests.detect.bench import BLIND, LINE, Bench
@@ -98,3 +99,31 @@ async def test_what_the_policy_keeps_from_people_is_not_foreseen(mock_clock: Moc
     drafts.prepare(bench.detector, cast(Any, kernel), cast(Any, kernel), trio.current_time())
 
     assert len(kernel.foreseen) == (secrets == "relay")
+
+
+class Held:
+    """A tide that says how often it was held."""
+
+    times = 0
+
+    def hold(self) -> None:
+        self.times += 1
+
+
+@pytest.mark.parametrize(("early_s", "is_waited_out"), [(2 * EARLY_S, False), (EARLY_S / 2, True), (0.0, False)])
+async def test_only_the_last_moment_of_a_draft_s_silence_is_waited_out(
+    mock_clock: MockClock, terminal_fd: int, early_s: float, is_waited_out: bool
+) -> None:
+    bench, kernel, tide = Bench(LINE).out("Your name: "), Kernel(), Held()
+    look_at = bench.detector.next_deadline()
+    assert look_at is not None
+    drafts = Drafts(terminal_fd, PromptRules(), LoopClock(), cast(Any, tide), ends_at=900.0)
+    mock_clock.jump(look_at - AHEAD_S)
+    assert drafts.wait_out(look_at - early_s) == look_at - early_s  # there is no draft yet
+    drafts.prepare(bench.detector, cast(Any, kernel), cast(Any, kernel), trio.current_time())
+    mock_clock.jump(AHEAD_S - early_s)
+    began, now = time.perf_counter(), trio.current_time()
+
+    assert drafts.wait_out(now) == (look_at if is_waited_out else now)
+    assert tide.times == is_waited_out
+    assert not is_waited_out or time.perf_counter() - began >= early_s / 2  # the clock of the loop stands still meanwhile
