@@ -49,24 +49,24 @@ async def answers(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-@pytest.mark.parametrize("app", [fails, forgets, says_what_no_header_may])
-async def test_an_application_without_an_answer_is_500_and_the_end_of_its_connection(tmp_path, app):
-    async with served(app, tmp_path, CALM) as server:
+async def answer_of(app, folder):
+    async with served(app, folder, CALM) as server:
         stream = await server.connect()
         await stream.send_all(GET)
         with trio.fail_after(20):
-            answer = await read_all(stream)
+            return await read_all(stream)
+
+
+@pytest.mark.parametrize("app", [fails, forgets, says_what_no_header_may])
+async def test_an_application_without_an_answer_is_500_and_the_end_of_its_connection(tmp_path, app):
+    answer = await answer_of(app, tmp_path)
 
     assert answer.startswith(b"HTTP/1.1 500 ")
 
 
 @pytest.mark.parametrize("app", [breaks_off, breaks_off_in_pieces])
 async def test_an_answer_that_breaks_off_is_not_taken_for_whole(tmp_path, app):
-    async with served(app, tmp_path, CALM) as server:
-        stream = await server.connect()
-        await stream.send_all(GET)
-        with trio.fail_after(20):
-            answer = await read_all(stream)
+    answer = await answer_of(app, tmp_path)
 
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"half" in answer
