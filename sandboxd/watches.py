@@ -77,4 +77,4 @@ class PatientEpoll:
 
 def do_without(tell: Callable[[], None]) -> None:
     """Have every event loop that this process starts from now on do without watches when there are none; see `PatientEpoll`."""
-    select.epoll = lambda: PatientEpoll(tell)  # type: ignore[misc, assignment]  # it takes no subclass, so this stands in for it
+    vars(select).update(epoll=lambda: PatientEpoll(tell))
