@@ -184,7 +184,7 @@ class Connection:
         """Our side is done: say so, and give the client `linger_s` to take it and to stop sending."""
         self._is_lingering = True
         self.silent_until = math.inf
-        # Shielded: quart-trio cancels the request the moment hypercorn says that it is over, which is before this is called.
+        # Shielded: hypercorn tells the request that it is over before it calls this, and that cancels what is left of it.
         with trio.CancelScope(shield=True):  # bounded: each piece by `stall_s`
             async with self._sending:  # a malformed request may come while an earlier one is still answered
                 try:

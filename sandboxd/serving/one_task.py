@@ -2,7 +2,7 @@
 
 The routes, and the answers, are Quart's. On its own way a request is a task beside one that takes the body in and waits for the
 client to leave, a context of the framework's with an object for the request, and a round of hooks and signals that nobody here
-hears: a fifth of what a short request costs. Here a route's function is called at once. It finds what it needs in
+hears: a sixth of what a short request costs. Here a route's function is called at once. It finds what it needs in
 the `Exchange`: the body is read by whoever wants it, and the connection says that the client has left.
 """
 

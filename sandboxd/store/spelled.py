@@ -1,7 +1,8 @@
 """How is what is stored most put into JSON without an encoder?
 
-A converter makes dicts of a value and an encoder a text of them, which is most of what a short task costs in the store. What is
-in every task, or in all that a task writes, is spelled out here: the same text, as a test compares, in a sixth of the time.
+A converter makes dicts of a value and an encoder a text of them, which was a tenth of what a short task costs the loop. What
+is in every task, or in all that a task writes, is spelled out here: the same text, as a test compares, in a third to two thirds
+of the time (measured: output 2.2 us for 6.2, a view 13 for 28, the end of a task 4.2 for 6.7).
 Each function gives an object's members without its braces, or a value whole.
 """
 
