@@ -2,7 +2,8 @@
 
 umask 022 # what is set up here is read by another user
 
-say() { printf '· %s\n' "$*" >&2; }
+# Where nobody reads any more (a terminal that was closed), nothing is said, and what is under way goes on: it may be a clean-up.
+say() { printf '· %s\n' "$*" >&2 || :; }
 
 stop() {
     printf 'cannot %s\n' "$*" >&2

@@ -57,3 +57,17 @@ def test_a_script_parses(script: Path) -> None:
 def test_the_tests_run_in_the_cgroup_that_they_were_given(test_cgroup: Path) -> None:
     assert str(os.getpid()) in (test_cgroup / "supervisor" / "cgroup.procs").read_text().split()
     assert os.access(test_cgroup / "cgroup.procs", os.W_OK)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
+def test_what_a_command_left_is_ended_though_nobody_can_be_told(test_cgroup: Path, is_terminal: bool) -> None:
+    reading, writing = os.openpty() if is_terminal else os.pipe()
+    os.close(reading)
+    try:
+        argv = [str(REPOSITORY / "scripts" / "as-tester"), "sh", "-c", "sleep 60 >/dev/null 2>&1 &"]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=writing, stderr=writing, timeout=60, check=False)
+    finally:
+        os.close(writing)
+
+    assert done.returncode == 0
+    assert list((test_cgroup / "supervisor").glob("sandboxd-test-*")) == []
