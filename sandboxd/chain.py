@@ -13,14 +13,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.canonical import canonical
+from sandboxd.values import frozen
 
 FIRST: Final = "0" * 64  # what stands before the first entry
 
 
-@attrs.frozen
+@frozen
 class Spot:
     """A place in a chain: the entry of that number has that hash."""
 
@@ -34,7 +33,7 @@ class Spot:
 START: Final = Spot(0, FIRST)
 
 
-@attrs.frozen
+@frozen
 class Kept:
     """An entry as it stands in the record: `body` is its text, canonical JSON (RFC 8785).
 
@@ -58,7 +57,7 @@ class Kept:
         return ({"schema": schema} if schema else {}) | {"number": self.number, **fields, **place}
 
 
-@attrs.frozen
+@frozen
 class Verified:
     """A chain that holds: `count` entries behind `begins`, up to `end`, and `unchained` ones from before it was a chain."""
 

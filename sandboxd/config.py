@@ -25,6 +25,7 @@ from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.exec_text import shown
 from sandboxd.policy.model import Isolation
 from sandboxd.policy.table import Table, parse_toml
+from sandboxd.values import frozen
 
 CardForm = Literal["merged", "strict"]
 CARD_FORMS: Final[tuple[CardForm, ...]] = get_args(CardForm)
@@ -35,7 +36,7 @@ _FILE_MAX_BYTES: Final = 1024 * 1024
 _INSTANCE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@attrs.frozen
+@frozen
 class Instance:
     """A workspace that tasks run in: `root` on this host, `shown` to clients. Only the listed policies are active."""
 
@@ -46,7 +47,7 @@ class Instance:
     is_default: bool = True
 
 
-@attrs.frozen
+@frozen
 class Retention:
     """For how many days a finished task is kept, its output, and its events (for replay); 0: for ever. And the audit record.
 
@@ -60,7 +61,7 @@ class Retention:
     audit_days: int = 365
 
 
-@attrs.frozen
+@frozen
 class IsolationSettings:
     """The level that every task gets at least; what tasks may read of this host besides the system; where bubblewrap is."""
 
@@ -73,7 +74,7 @@ TckProfile = Literal["full", "caps-off", "required-extension"]
 TCK_PROFILES: Final[tuple[TckProfile, ...]] = get_args(TckProfile)
 
 
-@attrs.frozen
+@frozen
 class Config:
     """The effective configuration; `source` is the file it came from, None: no file.
 

@@ -7,17 +7,16 @@ import re
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from sandboxd.policy.exec_text import shown
 from sandboxd.policy.table import Table
+from sandboxd.values import frozen
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 CREDENTIALS: Final = "$CREDENTIALS_DIRECTORY"  # systemd.exec(5): where the service manager puts what `LoadCredential=` names
 _UNIX_MAX_BYTES: Final = 107  # unix(7): sun_path has 108 bytes, one of them the closing NUL
 
 
-@attrs.frozen
+@frozen
 class TcpAddress:
     """An IP address and a port; port 0 lets the kernel choose."""
 
@@ -38,7 +37,7 @@ class TcpAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@attrs.frozen
+@frozen
 class Tls:
     """What the TCP listener speaks with: PEM files. `client_ca`: every client must show a certificate that this CA signed."""
 
@@ -47,7 +46,7 @@ class Tls:
     client_ca: Path | None = None
 
 
-@attrs.frozen
+@frozen
 class Listen:
     """Where clients connect. `unauthenticated`: TCP without a token, loopback only. `allow_root`: run as root all the same."""
 

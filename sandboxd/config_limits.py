@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.policy.table import Table, spell_duration, spell_size
+from sandboxd.values import frozen
 
 _MIB: Final = 1024**2
 _GIB: Final = 1024**3
 
 
-@attrs.frozen
+@frozen
 class HostLimits:
     """Bounds of the whole daemon.
 

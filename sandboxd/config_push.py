@@ -5,11 +5,10 @@ from __future__ import annotations
 import ipaddress
 from typing import Final, Literal, get_args
 
-import attrs
-
 from sandboxd.policy.exec_text import shown
 from sandboxd.policy.table import Table
 from sandboxd.targets import Network
+from sandboxd.values import frozen
 
 CourierForm = Literal["child", "unit"]
 COURIER_FORMS: Final[tuple[CourierForm, ...]] = get_args(CourierForm)
@@ -17,7 +16,7 @@ SOCKET_NAME: Final = "courier.sock"
 LOOPBACK: Final[tuple[Network, ...]] = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 
 
-@attrs.frozen
+@frozen
 class Push:
     """Push notifications. `allow`: networks beside the public ones that they may go to.
 

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import attrs
+from sandboxd.values import frozen
 
 
 class Fault(enum.Enum):
@@ -23,7 +23,7 @@ class Fault(enum.Enum):
     OURS = "ours"
 
 
-@attrs.frozen
+@frozen
 class Problem:
     """One thing that is wrong with one field: where (dotted path in the caller's own words), and why.
 

@@ -18,6 +18,7 @@ from typing import Final, Literal
 import attrs
 
 from sandboxd.errors import LoadError, Problem
+from sandboxd.values import frozen
 
 MAX_BYTES: Final = 1024 * 1024  # the shipped packs are below 20 KiB
 DETECTOR_FOLDERS: Final = (Path("/usr/local/share/sandboxd/detectors"), Path("/etc/sandboxd/detectors.d"))
@@ -25,7 +26,7 @@ DETECTOR_FOLDERS: Final = (Path("/usr/local/share/sandboxd/detectors"), Path("/e
 Kind = Literal["detectors", "policies", "systemd"]
 
 
-@attrs.frozen
+@frozen
 class PackFile:
     """A file as it was read; `name` is its stem, `digest` is `sha256:…` of its bytes."""
 

@@ -12,7 +12,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-import attrs
+from sandboxd.values import frozen
 
 URL_MAX_BYTES: Final = 2048
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -31,7 +31,7 @@ class BadTarget(Exception):
     """Nothing goes there; the message says why, and holds nothing of the URL but its host."""
 
 
-@attrs.frozen
+@frozen
 class Target:
     """Where a URL leads: `path` is all of it behind the authority, `address` is set where its host is an address."""
 
@@ -53,7 +53,7 @@ class Target:
         return f"{self.scheme}://{self.authority}"
 
 
-@attrs.frozen
+@frozen
 class Targets:
     """Which targets are allowed: public ones, and those in the networks `allow`, which the config calls by that `key`."""
 

@@ -17,8 +17,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.extensions import (
     ADAPTER_COMMAND,
     HITL_PROMPT,
@@ -30,13 +28,14 @@ from sandboxd.a2a.extensions import (
     REISSUE,
 )
 from sandboxd.a2a.jsontext import canonical_json
+from sandboxd.values import frozen
 
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")  # preferred first
 UNCONFINED: Final = "It runs WITHOUT ISOLATION, with all rights of the daemon's user."
 OWN_03: Final = "/0.3"  # below an instance's base URL: A2A 0.3 over HTTP+JSON, whatever else is said
 
 
-@attrs.frozen
+@frozen
 class CardFacts:
     """What differs between cards. `url` is the instance's base URL; `commands` the (adapter, mode) pairs that are allowed.
 

@@ -19,11 +19,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-import attrs
-
 from sandboxd.a2a.canonical import canonical
 from sandboxd.a2a.jsontext import parse_json
 from sandboxd.errors import InvalidJson
+from sandboxd.values import frozen
 
 Covers = Literal["a2a", "json"]
 COVERS: Final[tuple[Covers, ...]] = ("a2a", "json")
@@ -37,7 +36,7 @@ _FIELDS: Final = (
 _SCHEMES: Final = frozenset(f"{kind}SecurityScheme" for kind in ("apiKey", "httpAuth", "oauth2", "openIdConnect", "mtls"))
 
 
-@attrs.frozen
+@frozen
 class Signature:
     """One entry of `signatures`, as far as it can be read. `kid` and `alg` are what it claims."""
 

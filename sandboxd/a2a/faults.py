@@ -19,6 +19,7 @@ from sandboxd.a2a.jsontext import canonical_json
 from sandboxd.a2a.model import TaskState
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import Problem, Refusal
+from sandboxd.values import frozen
 
 A2A_DOMAIN: Final = "a2a-protocol.org"
 HITL_DOMAIN: Final = "agentic-sandbox.aiwg.io"
@@ -43,7 +44,7 @@ _SDK_NAMES: Final = {
 }
 
 
-@attrs.frozen
+@frozen
 class Rpc:
     """JSON-RPC: the code, and the message's fixed text."""
 
@@ -51,7 +52,7 @@ class Rpc:
     message: str
 
 
-@attrs.frozen
+@frozen
 class Http:
     """HTTP+JSON: the HTTP status, google.rpc's name of it, and the ErrorInfo reason, which JSON-RPC carries too."""
 
@@ -60,7 +61,7 @@ class Http:
     reason: str
 
 
-@attrs.frozen
+@frozen
 class Dialect:
     """problem+json: status, code (and by it the type's last segment), title."""
 
@@ -69,7 +70,7 @@ class Dialect:
     title: str
 
 
-@attrs.frozen
+@frozen
 class Row:
     """One refusal at every door."""
 

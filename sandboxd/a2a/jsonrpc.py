@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
 from sandboxd.a2a.faults import to_jsonrpc
 from sandboxd.a2a.fields import type_name
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import InvalidParams, InvalidRequest, Problem, Refusal
+from sandboxd.values import frozen
 
 CallId = str | int | float | None
 
 
-@attrs.frozen
+@frozen
 class Call:
     """One request: `params` is {} where the request has none."""
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeGuard
 import attrs
 
 from sandboxd.a2a.extensions import LINKS, MISSION
+from sandboxd.values import frozen
 
 TRACEPARENT: Final = "traceparent"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/#@+-]{0,127}")
@@ -22,7 +23,7 @@ _TRACE: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-(?P<trace>(?!0{32})[0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
 
-@attrs.frozen
+@frozen
 class Links:
     """What something belongs to, as far as it is known.
 

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import attrs
 
+from sandboxd.values import frozen
+
 
 class TaskState(enum.Enum):
     """A2A 1.0 §4.1.3; the value is the 0.3 spelling."""
@@ -44,7 +46,7 @@ PartKind = Literal["text", "raw", "url", "data"]
 Role = Literal["user", "agent"]
 
 
-@attrs.frozen
+@frozen
 class Part:
     """One piece of content: `value` is str for text and url, bytes for raw, any JSON value for data (A2A 1.0 §4.1.6)."""
 
@@ -55,7 +57,7 @@ class Part:
     metadata: Metadata | None = None
 
 
-@attrs.frozen
+@frozen
 class Message:
     """A2A 1.0 §4.1.4."""
 
@@ -69,7 +71,7 @@ class Message:
     reference_task_ids: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Artifact:
     """A2A 1.0 §4.1.7."""
 
@@ -81,7 +83,7 @@ class Artifact:
     extensions: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class TaskStatus:
     """A2A 1.0 §4.1.2.
 
@@ -95,7 +97,7 @@ class TaskStatus:
     outcome: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
+@frozen
 class Task:
     """A2A 1.0 §4.1.1. `artifacts`/`history` None: not asked for, so absent on the wire."""
 
@@ -107,7 +109,7 @@ class Task:
     metadata: Metadata | None = None
 
 
-@attrs.frozen
+@frozen
 class StatusUpdate:
     """A2A 1.0 §4.2.1."""
 
@@ -117,7 +119,7 @@ class StatusUpdate:
     metadata: Metadata | None = None
 
 
-@attrs.frozen
+@frozen
 class ArtifactUpdate:
     """A2A 1.0 §4.2.2: `append` continues an artifact that was sent before."""
 
@@ -142,7 +144,7 @@ def _hidden(value: str | None) -> str:
     return "None" if value is None else "<secret>"
 
 
-@attrs.frozen
+@frozen
 class PushConfig:
     """Where a client wants to be told of a task's news, and how the notifier shows who it is (A2A 1.0 §4.3.1).
 
@@ -159,7 +161,7 @@ class PushConfig:
     style: PushStyle = "1.0"
 
 
-@attrs.frozen
+@frozen
 class PushRequest:
     """What one push notification operation is about; `config` when it is a new one. `config_id` None: none was named."""
 
@@ -168,7 +170,7 @@ class PushRequest:
     config: PushConfig | None = None
 
 
-@attrs.frozen
+@frozen
 class PushShown:
     """A config of a task as a caller may see it."""
 
@@ -176,7 +178,7 @@ class PushShown:
     config: PushConfig
 
 
-@attrs.frozen
+@frozen
 class SendRequest:
     """`SendMessage` and `SendStreamingMessage` (A2A 1.0 §3.2.1, §3.2.2).
 
@@ -192,7 +194,7 @@ class SendRequest:
     tenant: str | None = None
 
 
-@attrs.frozen
+@frozen
 class GetRequest:
     """`GetTask` (A2A 1.0 §3.1.3). `history_length` None: all."""
 
@@ -200,7 +202,7 @@ class GetRequest:
     history_length: int | None = None
 
 
-@attrs.frozen
+@frozen
 class CancelRequest:
     """`CancelTask` (A2A 1.0 §3.1.5)."""
 
@@ -208,7 +210,7 @@ class CancelRequest:
     metadata: Metadata | None = None
 
 
-@attrs.frozen
+@frozen
 class ListRequest:
     """`ListTasks` (A2A 1.0 §3.1.4). `page_size` is 1..100; `since` is inclusive."""
 
@@ -221,7 +223,7 @@ class ListRequest:
     include_artifacts: bool = False
 
 
-@attrs.frozen
+@frozen
 class TaskPage:
     """`ListTasksResponse`: `total_size` counts what the filters let through, before paging."""
 

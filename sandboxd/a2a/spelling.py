@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
-
 from sandboxd.a2a.model import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 from sandboxd.a2a.wire import rfc3339
+from sandboxd.values import frozen
 
 Json = dict[str, Any]
 
 
-@attrs.frozen
+@frozen
 class Spelling:
     """`parts`: what a message's parts are called. `is_tagged`: a `kind` says what an object is.
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-import attrs
-
 from sandboxd.approvals.record import Approval, Payload, Question, Terms
 from sandboxd.approvals.routing import Principal
 from sandboxd.errors import Problem
+from sandboxd.values import frozen
 
 # ── events ──
 
 
-@attrs.frozen
+@frozen
 class Received:
     """A valid envelope came, for the first time or again. `seed`: fresh randomness, of which only the first is kept."""
 
@@ -26,7 +25,7 @@ class Received:
     seed: str
 
 
-@attrs.frozen
+@frozen
 class Voted:
     """Somebody answered. `problems`: what a validator, ours and bounded, found wrong with the payload.
 
@@ -42,14 +41,14 @@ class Voted:
     note: str = ""
 
 
-@attrs.frozen
+@frozen
 class Taken:
     """The asker accepted that message (200, or its like)."""
 
     message_id: str
 
 
-@attrs.frozen
+@frozen
 class Misfit:
     """The asker says that the payload does not fit (422)."""
 
@@ -57,7 +56,7 @@ class Misfit:
     why: str
 
 
-@attrs.frozen
+@frozen
 class Contested:
     """The asker says that the prompt is unknown or answered (409); `accepted`: by which message, where it tells."""
 
@@ -66,7 +65,7 @@ class Contested:
     why: str
 
 
-@attrs.frozen
+@frozen
 class Undelivered:
     """An attempt came to nothing that is known. `is_final`: the asker refused it for a reason that another try cannot mend."""
 
@@ -78,7 +77,7 @@ class Undelivered:
 Finding = Literal["accepted", "open", "lost", "unknown"]
 
 
-@attrs.frozen
+@frozen
 class Learnt:
     """What an inquiry found: `message_id` was taken · open: nothing was, yet · lost: none of ours ever will be."""
 
@@ -87,7 +86,7 @@ class Learnt:
     why: str = ""
 
 
-@attrs.frozen
+@frozen
 class Fenced:
     """Whether the asker will refuse every late packet from now on."""
 
@@ -95,7 +94,7 @@ class Fenced:
     why: str = ""
 
 
-@attrs.frozen
+@frozen
 class Moved:
     """The asker's task no longer asks this. `has_failed`: it ended in failure."""
 
@@ -103,7 +102,7 @@ class Moved:
     has_failed: bool = False
 
 
-@attrs.frozen
+@frozen
 class CancelAsked:
     """A person wants the question, and the task that asks it, to end."""
 
@@ -112,7 +111,7 @@ class CancelAsked:
     reason: str
 
 
-@attrs.frozen
+@frozen
 class ResumeAsked:
     """A person wants the machine to go on where it has stopped asking."""
 
@@ -120,7 +119,7 @@ class ResumeAsked:
     channel: str
 
 
-@attrs.frozen
+@frozen
 class Settled:
     """A person takes it on themselves to close a record whose truth cannot be found out."""
 
@@ -129,12 +128,12 @@ class Settled:
     reason: str
 
 
-@attrs.frozen
+@frozen
 class Ticked:
     """It may be time for something."""
 
 
-@attrs.frozen
+@frozen
 class Restarted:
     """The shell has lost everything that was not on disk: attempts under way, secrets."""
 
@@ -159,12 +158,12 @@ Event = (
 # ── effects ──
 
 
-@attrs.frozen
+@frozen
 class Ask:
     """Find somebody who answers: the resolvers first, then people."""
 
 
-@attrs.frozen
+@frozen
 class Deliver:
     """Send this answer, in exactly this message."""
 
@@ -172,19 +171,19 @@ class Deliver:
     payload: Payload
 
 
-@attrs.frozen
+@frozen
 class Inquire:
     """Find out what the asker took."""
 
 
-@attrs.frozen
+@frozen
 class Fence:
     """Make the asker refuse whatever of ours is still on its way: retire the question, or cancel its task where that may be."""
 
     may_cancel: bool
 
 
-@attrs.frozen
+@frozen
 class Tell:
     """Tell people: of a reminder, an escalation (by `route`), an answer that did not fit, the end."""
 
@@ -192,7 +191,7 @@ class Tell:
     route: str = ""
 
 
-@attrs.frozen
+@frozen
 class Alert:
     """Tell whoever operates this that it needs them."""
 
@@ -229,7 +228,7 @@ Outcome = Literal[
 ]
 
 
-@attrs.frozen
+@frozen
 class Mark:
     """One thing that came of an event, for the audit and for whoever caused it."""
 
@@ -237,7 +236,7 @@ class Mark:
     why: str = ""
 
 
-@attrs.frozen
+@frozen
 class Decided:
     """What comes of one event; the last mark is the answer to whoever caused it."""
 

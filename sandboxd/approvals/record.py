@@ -14,6 +14,7 @@ import attrs
 
 from sandboxd.a2a.canonical import canonical
 from sandboxd.approvals.routing import Principal, Routing
+from sandboxd.values import frozen
 
 EndStatus = Literal["responded", "expired", "cancelled", "delivery-failed", "conflict"]
 Status = Literal["pending", "invalid", "responded", "expired", "cancelled", "delivery-failed", "conflict"]
@@ -28,7 +29,7 @@ PayloadClass = Literal["public", "redacted", "secret"]
 COMMENTARY: Final = ("comment", "note", "reason")
 
 
-@attrs.frozen
+@frozen
 class Payload:
     """An answer that fits. `body`: its canonical JSON; of a secret the name under which the shell keeps it in memory.
 
@@ -46,7 +47,7 @@ def payload(value: Mapping[str, Any], *, commentary: tuple[str, ...] = COMMENTAR
     return Payload(canonical(value).decode(), canonical(sense).decode())
 
 
-@attrs.frozen
+@frozen
 class Question:
     """The prompt as it came: its envelope's `digest`, `patterns` as they stand there (None: none), the asker's own deadline."""
 
@@ -56,7 +57,7 @@ class Question:
     deadline: datetime | None = None
 
 
-@attrs.frozen
+@frozen
 class Escalation:
     """Who else is told, and how long after the question came. Told, not asked: eligibility never changes."""
 
@@ -64,7 +65,7 @@ class Escalation:
     route: str
 
 
-@attrs.frozen
+@frozen
 class Terms:
     """By which rules this question is decided; fixed when it comes, whatever the policy says later.
 
@@ -86,7 +87,7 @@ class Terms:
     payload_class: PayloadClass = "public"
 
 
-@attrs.frozen
+@frozen
 class Vote:
     """What one person said, by which account and channel; a later one of the same person replaces it."""
 
@@ -96,7 +97,7 @@ class Vote:
     at: datetime
 
 
-@attrs.frozen
+@frozen
 class Verdict:
     """What the votes have fixed: the payload and the message id that every attempt carries, and who stands behind it."""
 
@@ -106,7 +107,7 @@ class Verdict:
     at: datetime
 
 
-@attrs.frozen
+@frozen
 class Closing:
     """How the record will close once it is certain that no answer of ours can still be taken.
 
@@ -119,7 +120,7 @@ class Closing:
     may_cancel: bool
 
 
-@attrs.frozen
+@frozen
 class Approval:
     """One prompt record and its step. `rev` grows with every change.
 

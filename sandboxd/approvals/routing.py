@@ -12,13 +12,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import attrs
+from sandboxd.values import frozen
 
 _PATTERN: Final = re.compile(r"any|specific:(?P<who>\S+)|consensus:(?P<votes>[1-9][0-9]*)")
 _DIGITS_MAX: Final = 9  # more voters than there are people; a longer number is only there to be parsed slowly
 
 
-@attrs.frozen
+@frozen
 class Principal:
     """Who a channel has authenticated: `name` is the account (`token:alice`), `person` who stands behind it.
 
@@ -30,7 +30,7 @@ class Principal:
     may_answer: bool
 
 
-@attrs.frozen
+@frozen
 class Routing:
     """One list of patterns, understood: `named` None is everyone who may answer at all; `ignored` are unknown patterns."""
 

@@ -27,6 +27,7 @@ from sandboxd.cli.settings import read_config
 from sandboxd.cli.text import shown
 from sandboxd.errors import InvalidJson, LoadError
 from sandboxd.http.card_keys import FILE_NAME, finish, holds, rotate
+from sandboxd.values import frozen
 
 CARD_PATH: Final = "/.well-known/agent-card.json"
 _MAX_BYTES: Final = 1024 * 1024
@@ -34,7 +35,7 @@ _TIMEOUT_S: Final = 15.0
 _MEANS: Final = {"a2a": "A2A 1.0's fields", "json": "the whole JSON"}
 
 
-@attrs.frozen
+@frozen
 class Checked:
     """One signature: over what it holds (`a2a`, `json`), empty: over nothing, and then why."""
 

@@ -22,12 +22,13 @@ from sandboxd.cli.facts import TERMINAL_STATES, state_name
 from sandboxd.cli.reaching import CONNECT_S, Target, open_client, reaching
 from sandboxd.cli.streams import resumed, server_sent_events
 from sandboxd.errors import Problem
+from sandboxd.values import frozen
 
 _SILENCE_S: Final = 12.0  # the daemon sends a comment every 3 s on an idle stream: four missed, and it is gone
 _PAGE: Final = 100  # A2A 1.0, 3.1.4: the largest page
 
 
-@attrs.frozen
+@frozen
 class Address:
     """Where the daemon is: a unix socket, or a URL with a token. `instance` empty: the default one, at the root."""
 
@@ -40,7 +41,7 @@ class Address:
         return self.url or self.socket
 
 
-@attrs.frozen
+@frozen
 class News:
     """One event of a stream; `seq` is its number on the task, where the daemon gave one."""
 

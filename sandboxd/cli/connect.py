@@ -19,6 +19,7 @@ import click
 from sandboxd.cli.client import Address, Daemon
 from sandboxd.cli.exits import Exit, Failure
 from sandboxd.cli.settings import find_config
+from sandboxd.values import frozen
 
 TOKEN_MAX_BYTES: Final = 4096
 USUAL_SOCKET: Final = "/var/lib/sandboxd/sandboxd.sock"  # what the config says when it says nothing
@@ -26,7 +27,7 @@ USUAL_SOCKET: Final = "/var/lib/sandboxd/sandboxd.sock"  # what the config says 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@attrs.frozen
+@frozen
 class Reach:
     """What the command line and the environment say about where the daemon is; empty: nothing."""
 

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TextIO
 
-import attrs
 from rich.cells import cell_len, set_cell_size
 
 from sandboxd.cli.text import one_line, shown
+from sandboxd.values import frozen
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 STATE_STYLES: Final = {
@@ -31,7 +31,7 @@ STATE_STYLES: Final = {
 }
 
 
-@attrs.frozen
+@frozen
 class Console:
     """Where a command prints. `wide` is whether stdout is a terminal; `width` is its columns."""
 

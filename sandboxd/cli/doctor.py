@@ -29,11 +29,12 @@ from sandboxd.runner import limits
 from sandboxd.runner.isolation.levels import BUBBLEWRAP, Ability, Host, Kept, resolve
 from sandboxd.runner.isolation.promises import Promise, promises
 from sandboxd.runner.isolation.selftest import probe
+from sandboxd.values import frozen
 
 _STYLES: Final = {"yes": "green", "part": "yellow", "no": "red", "refused": "red"}
 
 
-@attrs.frozen
+@frozen
 class Verdict:
     """What somebody asks for, and what it gets: a level, or None and why."""
 

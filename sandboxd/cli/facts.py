@@ -18,12 +18,13 @@ import attrs
 from sandboxd.a2a.extensions import ARTIFACT_CUT, HITL_PROMPT, HITL_RESPONSE_FOR, OUTCOME, PROMPT_FACTS, PROMPT_NEWS, RUN_FACTS
 from sandboxd.a2a.wire import parse_rfc3339, rfc3339
 from sandboxd.hitl.answer import Choice
+from sandboxd.values import frozen
 
 TERMINAL_STATES: Final = frozenset({"completed", "failed", "canceled", "rejected"})
 _DEFAULT_MARK: Final = " (default)"  # hitl/answer.py writes it behind the title of the default choice
 
 
-@attrs.frozen
+@frozen
 class Question:
     """An open question: what is asked, what may be answered, until when. `schema` is the envelope's response schema."""
 
@@ -55,7 +56,7 @@ class Question:
         }
 
 
-@attrs.frozen
+@frozen
 class ArtifactFacts:
     """An artifact's name, and how many bytes were cut from its middle, at which of its kept bytes."""
 
@@ -64,7 +65,7 @@ class ArtifactFacts:
     cut_at: int = 0
 
 
-@attrs.frozen
+@frozen
 class TaskFacts:
     """A task as lists and `show` need it. `outcome` is set at the end; `run` says what was started and by which policy."""
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from sandboxd import packs
 from sandboxd.config import Config, Instance, load_config
 from sandboxd.detect.load import Pack, load_pack
@@ -24,9 +22,10 @@ from sandboxd.policy.paths import join
 from sandboxd.runner import paths
 from sandboxd.schemas.evaluate import misuse
 from sandboxd.service.counted import against_what_counts
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Finding:
     """One thing that was looked at, and everything that is wrong with it; `note` says more where nothing is."""
 

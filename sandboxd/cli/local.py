@@ -37,9 +37,10 @@ from sandboxd.policy.model import Decision, Policy
 from sandboxd.runner.birth import SpawnerUnavailable
 from sandboxd.runner.protocol import RunRequest, SpawnFailed
 from sandboxd.store.base import StoreUnavailable
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Place:
     """Where a local run happens: an instance, its policies as they stand in their files, and where all that comes from."""
 
@@ -49,7 +50,7 @@ class Place:
     source: str
 
 
-@attrs.frozen
+@frozen
 class Wish:
     """What the person asks for, before any policy has seen it. `holes` are the values that the command line gave."""
 
@@ -149,7 +150,7 @@ def own_name() -> str:
         return f"uid {os.getuid()}"
 
 
-@attrs.frozen
+@frozen
 class LocalEngine:
     """The operations on one host in this process, as one client uses them."""
 

@@ -17,6 +17,7 @@ import attrs
 from sandboxd.cli.console import size
 from sandboxd.errors import Problem
 from sandboxd.policy.model import Allowed, Decision, Denied, LaunchPlan
+from sandboxd.values import frozen
 
 _TICK: Final = "✓"
 _CROSS: Final = "✗"
@@ -24,7 +25,7 @@ _VALUE_MAX_CHARS: Final = 120
 _LATER: Final = ("AIWG_A2A_TASK_ID", "AIWG_MISSION_ID")  # a preview has no task yet
 
 
-@attrs.frozen
+@frozen
 class Setting:
     """What a plan is shown with: whose instance, which folder, where the permission comes from, who answers."""
 

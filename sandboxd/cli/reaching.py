@@ -10,15 +10,15 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import attrs
 import httpx
 
 from sandboxd.cli.exits import Exit, Failure
+from sandboxd.values import frozen
 
 CONNECT_S: Final = 5.0
 
 
-@attrs.frozen
+@frozen
 class Target:
     """Whom a command talks to. `who`: what it is called; `where`: its URL or socket; `start`, `door`: hints for who cannot."""
 

@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-import attrs
 import httpx
 
 from sandboxd.cli.exits import Exit, Failure
 from sandboxd.cli.reaching import Target, unreachable
+from sandboxd.values import frozen
 
 T = TypeVar("T")
 
 RESUMES: Final = 5  # broken streams in a row, without an event between them, before it is given up
 
 
-@attrs.frozen
+@frozen
 class ServerSentEvent:
     """One event of a stream."""
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import click
 
 from sandboxd.a2a.wire import rfc3339
@@ -24,6 +23,7 @@ from sandboxd.cli.facts import TaskFacts, task_facts
 from sandboxd.cli.find import find_task
 from sandboxd.cli.follow import follow
 from sandboxd.cli.options import json_option
+from sandboxd.values import frozen
 
 LOOK_EVERY_S: Final = 1.0
 _SEEN_MAX: Final = 1000  # tasks, newest first
@@ -57,7 +57,7 @@ def watch(*, what_id: str, after: int | None, as_json: bool, cockpit: str, reach
     return Exit.DONE
 
 
-@attrs.frozen
+@frozen
 class _Shown:
     console: Console
     as_json: bool

@@ -26,6 +26,7 @@ from sandboxd.cockpit.reading import Listed, Refused, Seen, Unreachable, Unread,
 from sandboxd.cockpit.sse import Events
 from sandboxd.cockpit.transfer import Whole, drain, json_of, reaching, read_body, read_bytes, read_page
 from sandboxd.hitl.received import envelope_in
+from sandboxd.values import frozen
 
 CALL_S: Final = 15.0
 SILENCE_S: Final = 60.0  # of a stream; hosts send a comment every 15 s or so
@@ -43,7 +44,7 @@ def _hidden(token: str) -> str:
     return "<secret>" if token else "''"
 
 
-@attrs.frozen
+@frozen
 class HostAddress:
     """Where a host is: `name` is what this cockpit calls it, `url` its A2A interface's.
 

@@ -10,15 +10,14 @@ import json
 import math
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.jsontext import MAX_DEPTH
+from sandboxd.values import frozen
 
 _ID_MAX_CHARS: Final = 256
 _DIGITS_MAX: Final = 4300  # CPython's own limit for one integer
 
 
-@attrs.frozen
+@frozen
 class Fault:
     """Stands where a value cannot be read; with the ids of a task that is spoiled, as far as they can be."""
 

@@ -17,12 +17,13 @@ from sandboxd.a2a.canonical import canonical
 from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.chain import START, Kept, Spot, follow
+from sandboxd.values import frozen
 
 SCHEMA: Final = "sandboxd.approval-audit/1"
 WHY_MAX_CHARS: Final = 500
 
 
-@attrs.frozen
+@frozen
 class Entry:
     """One thing that happened.
 

@@ -26,12 +26,13 @@ from sandboxd.cockpit.rules import RuleBook, check_rule, load_rules
 from sandboxd.cockpit.web_config import Web, read_web
 from sandboxd.errors import LoadError, Problem
 from sandboxd.policy.table import Table, parse_toml
+from sandboxd.values import frozen
 
 TOKEN_MAX_BYTES: Final = 4096
 QUESTIONS_MAX: Final = 20  # of one task, in all
 
 
-@attrs.frozen
+@frozen
 class CockpitConfig:
     """The file, understood and its rules loaded."""
 

@@ -11,20 +11,19 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.approvals.record import Approval
 from sandboxd.approvals.routing import Principal
 from sandboxd.errors import LoadError, Problem
 from sandboxd.hitl.envelope import PROMPT_MAX_CHARS
 from sandboxd.policy.table import Table, parse_toml
+from sandboxd.values import frozen
 
 FORMAT: Final = 1
 PRESEEDS_MAX: Final = 100
 CHANNEL: Final = "context"
 
 
-@attrs.frozen
+@frozen
 class Preseed:
     """What is answered to a question whose whole text fits the regular expression."""
 
@@ -36,7 +35,7 @@ class Preseed:
         return len(question) <= PROMPT_MAX_CHARS and re.fullmatch(self.question, question) is not None
 
 
-@attrs.frozen
+@frozen
 class Known:
     """A mission knows the answer; `principal` is who has given it, when they started it."""
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.canonical import sha256_hex
 from sandboxd.a2a.model import TaskState
 from sandboxd.cockpit.reading import Seen
 from sandboxd.hitl.envelope import PromptEnvelope, plain_text
 from sandboxd.hitl.received import envelope_in, parse_envelope
+from sandboxd.values import frozen
 
 _NO_ENVELOPE: Final = "it asks without a hitl-prompt/v1 envelope, so it can only be answered where it runs"
 _WHY_MAX: Final = 8
 
 
-@attrs.frozen
+@frozen
 class Asks:
     """A valid prompt: the envelope as it came, and understood."""
 
@@ -30,7 +29,7 @@ class Asks:
     digest: str
 
 
-@attrs.frozen
+@frozen
 class AsksOtherwise:
     """Something that waits for input, and cannot be asked here: `observed`, `malformed` or, for now, `postponed`, and why."""
 

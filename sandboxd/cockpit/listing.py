@@ -7,11 +7,10 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-import attrs
-
 from sandboxd.chain import Kept
 from sandboxd.cockpit import audit, rows
 from sandboxd.cockpit.record import Record, Sighting
+from sandboxd.values import frozen
 
 State = Literal["open", "closed"]
 LISTED_MAX: Final = 200
@@ -23,7 +22,7 @@ _OPEN: Final = "phase <> 'closed' AND (is_told = 1 OR phase <> 'open')"
 _CLOSED: Final = "phase = 'closed'"
 
 
-@attrs.frozen
+@frozen
 class Listing:
     """Questions, and the number of the audit's last entry at that moment: what happens next has the numbers behind it."""
 
@@ -33,7 +32,7 @@ class Listing:
     has_more: bool
 
 
-@attrs.frozen
+@frozen
 class Standing:
     """How many questions are open, by host, and how many tasks ask what is not asked here, by host and kind."""
 

@@ -8,9 +8,10 @@ from http import HTTPStatus
 import attrs
 
 from sandboxd.cockpit.reading import Refused
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Output:
     """A piece of what a task has printed, `start` bytes into what is kept of it; `size` bytes are kept by now.
 

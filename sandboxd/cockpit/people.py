@@ -21,13 +21,14 @@ from sandboxd.errors import LoadError
 from sandboxd.policy.table import Table
 from sandboxd.serving.bearer import digest_of, new_token, read_token
 from sandboxd.serving.private_file import make_private
+from sandboxd.values import frozen
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 PEOPLE_MAX: Final = 1000  # each is compared with at every request that brings a token
 
 
-@attrs.frozen
+@frozen
 class Person:
     """One person. `digest`: of their token (`bearer.digest_of`); `may_answer` False: they see everything and change nothing."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, REISSUED_AS, RUN_FACTS
 from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.model import TaskState
@@ -18,6 +16,7 @@ from sandboxd.cockpit.apart import Fault
 from sandboxd.cockpit.links import read_links
 from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import plain_text
+from sandboxd.values import frozen
 
 _STATES: Final = {f"TASK_STATE_{state.name}": state for state in TaskState}
 CONFLICT: Final = -32010  # hitl-prompt/v1, Acceptance and rejection
@@ -112,7 +111,7 @@ class Refused(Exception):
         return "; ".join(places) or "the host does not say where"
 
 
-@attrs.frozen
+@frozen
 class Seen:
     """A task as a host shows it.
 
@@ -138,7 +137,7 @@ class Seen:
         return "\n".join(text for text in texts if isinstance(text, str))[-TEXT_MAX_CHARS:]
 
 
-@attrs.frozen
+@frozen
 class Unread:
     """A task that a host lists, and that cannot be read; an id is empty where not even that can be."""
 
@@ -147,7 +146,7 @@ class Unread:
     why: str
 
 
-@attrs.frozen
+@frozen
 class Listed:
     """What a host lists: the tasks, and those that cannot be read."""
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
 from sandboxd.a2a.links import Links
 from sandboxd.approvals.events import Decided
 from sandboxd.approvals.record import Approval
 from sandboxd.cockpit.codec import Wire
 from sandboxd.cockpit.receipts.receipt import Receipt
 from sandboxd.errors import Problem
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Place:
     """Where a question stands: the host by its configured name, and the task there."""
 
@@ -24,7 +23,7 @@ class Place:
     context_id: str
 
 
-@attrs.frozen
+@frozen
 class Record:
     """One prompt: where it stands, its envelope as it came, what it belongs to, and its approval.
 
@@ -44,7 +43,7 @@ class Record:
         return self.approval.question.prompt_id
 
 
-@attrs.frozen
+@frozen
 class Heard:
     """An event is on disk, and what came of it.
 
@@ -57,7 +56,7 @@ class Heard:
     problems: tuple[Problem, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Pending:
     """One call that is to be made; done when an event was heard that names its `rev`."""
 
@@ -66,7 +65,7 @@ class Pending:
     wire: Wire
 
 
-@attrs.frozen
+@frozen
 class News:
     """Something that people are told: asked, reminder, escalation (by `route`), invalid, closed, alert or receipt.
 
@@ -82,7 +81,7 @@ class News:
     record: Record
 
 
-@attrs.frozen
+@frozen
 class Sighting:
     """A task that asks what cannot be asked here.
 

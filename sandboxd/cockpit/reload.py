@@ -22,6 +22,7 @@ from sandboxd.cockpit.people import People
 from sandboxd.cockpit.rules import RuleBook
 from sandboxd.errors import LoadError, Problem
 from sandboxd.service.notify import Notifier
+from sandboxd.values import frozen
 
 # The keys of the file, by what the config calls them.
 _KEYS: Final = {
@@ -38,7 +39,7 @@ _CHANGEABLE: Final = ("people", "rules")
 _log = logs.logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Reloader:
     """`config` is what counts; its `people` are changed in place, for all who hold them, and the controller's `rules`."""
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-import attrs
-
 from sandboxd import logs, metrics
+from sandboxd.values import frozen
 
 OPEN_MAX: Final = 1000  # of all hosts: some days of work for a few people
 OPEN_PER_HOST_MAX: Final = 200  # three times what a sandboxd runs at once as it comes, and as many as a list shows
@@ -19,7 +18,7 @@ OPEN_PER_HOST_MAX: Final = 200  # three times what a sandboxd runs at once as it
 _log = logs.logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Full:
     """There is no room. `bound`: which bound is reached, as metrics call it."""
 
@@ -27,7 +26,7 @@ class Full:
     limit: int
 
 
-@attrs.frozen
+@frozen
 class Room:
     """How many questions may be open: of one host, and of all."""
 

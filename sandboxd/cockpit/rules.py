@@ -21,6 +21,7 @@ from sandboxd.errors import LoadError, Problem
 from sandboxd.hitl.envelope import PROMPT_MAX_CHARS, PromptEnvelope
 from sandboxd.hitl.received import asks_secret
 from sandboxd.policy.table import Table, parse_toml
+from sandboxd.values import frozen
 
 FORMAT: Final = 1
 _CLASSES: Final = ("redacted", "public", "secret")
@@ -28,7 +29,7 @@ _STEPS: Final = ("paused", "failed", "cancelled")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
-@attrs.frozen
+@frozen
 class Rule:
     """One rule: for which questions, on which terms, and what it answers. `hosts` empty: all. `question` None: any.
 
@@ -56,7 +57,7 @@ class Rule:
         return self.question is None or (len(question) <= PROMPT_MAX_CHARS and self.question.fullmatch(question) is not None)
 
 
-@attrs.frozen
+@frozen
 class RuleBook:
     """All rules, in their order; `usual` are the terms of what none of them is for."""
 
@@ -81,7 +82,7 @@ def terms_of(book: RuleBook, host: str, envelope: PromptEnvelope, starter: str |
     return attrs.evolve(terms, payload_class="secret") if asks_secret(envelope.response_schema) else terms
 
 
-@attrs.frozen
+@frozen
 class Resolved:
     """A rule answers. `why` says so in words, for `policies test`."""
 

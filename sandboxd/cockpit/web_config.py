@@ -13,13 +13,14 @@ from sandboxd.config_doors import TcpAddress, Tls, read_path, read_tcp, read_tls
 from sandboxd.errors import LoadError
 from sandboxd.policy.table import Table
 from sandboxd.serving.bearer import digest_of, read_token
+from sandboxd.values import frozen
 
 SESSION_S: Final = 12 * 3600.0  # a working day
 _UNIX_MAX_BYTES: Final = 107  # unix(7)
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 
 
-@attrs.frozen
+@frozen
 class Proxy:
     """A proxy that signs people in: it names them in `header`, and proves itself by a secret in `Sandboxd-Proxy`.
 
@@ -30,7 +31,7 @@ class Proxy:
     digest: bytes = attrs.field(repr=False)
 
 
-@attrs.frozen
+@frozen
 class Web:
     """Where people come in. `public_url`: by which URL browsers reach it, where that is not the listener's own; no path."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from sandboxd.a2a.extensions import HITL_PROMPT
+from sandboxd.values import frozen
 
 ENDED: Final = frozenset({"completed", "failed", "canceled", "rejected"})
 _STATES: Final = ("submitted", "working", "input-required", "auth-required", "completed", "failed", "canceled", "rejected")
@@ -23,7 +24,7 @@ class Unreadable(Exception):
     """What came is no answer of this version; the text says why."""
 
 
-@attrs.frozen
+@frozen
 class Draft:
     """A message to be spelled. `payload`: a data part instead of the text."""
 
@@ -35,7 +36,7 @@ class Draft:
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@frozen
 class Seen:
     """A task as an answer or a stream's event shows it; a bare Message is one that has completed, without an id."""
 

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-import attrs
-
 from sandboxd.conformance.codec import V03, V10, Codec, Draft, Unreadable, V03Proto
 from sandboxd.conformance.finding import find_key
+from sandboxd.values import frozen
 
 NO_SUCH_METHOD: Final = -32601
 
 
-@attrs.frozen
+@frozen
 class Asked:
     """A request, ready to be sent; `path` hangs below the door's URL."""
 
@@ -32,7 +31,7 @@ class Asked:
         return self.called or f"{self.method} {self.path or '/'}"
 
 
-@attrs.frozen
+@frozen
 class Came:
     """What came back; `status` 0: nothing, and `text` says why."""
 
@@ -48,7 +47,7 @@ class Came:
         return f"{self.asked}: HTTP {self.status}, {shown or 'no body'}" if self.status else f"{self.asked}: {shown}"
 
 
-@attrs.frozen
+@frozen
 class Refused:
     """An error, whatever its spelling; `code` and `message` are JSON-RPC's, where it is one."""
 

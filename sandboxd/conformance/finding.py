@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import attrs
 
 from sandboxd.conformance.sentences import Sentence
+from sandboxd.values import frozen
 
 
 class Verdict(enum.Enum):
@@ -23,7 +24,7 @@ class Verdict(enum.Enum):
     SKIPPED = "skip"
 
 
-@attrs.frozen
+@frozen
 class Finding:
     """One thing that is not as the spec has it."""
 
@@ -33,7 +34,7 @@ class Finding:
     came: str
 
 
-@attrs.frozen
+@frozen
 class Result:
     """One scenario at one door; `door` is empty for what the whole target is asked."""
 
@@ -48,7 +49,7 @@ class Result:
     figures: Mapping[str, float] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@frozen
 class Report:
     """A whole run against one target."""
 

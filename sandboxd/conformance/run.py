@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-import attrs
-
 from sandboxd.a2a.extensions import ADAPTER_COMMAND
 from sandboxd.conformance import adapter, hitl, idempotency, restart, sentences
 from sandboxd.conformance.bench import RUNNER, Bench, shown
@@ -21,6 +19,7 @@ from sandboxd.conformance.finding import Broken, CannotJudge, CannotRun, Finding
 from sandboxd.conformance.line import Line
 from sandboxd.conformance.scenario import Need, Scenario
 from sandboxd.conformance.site import EXAMPLES, Entrance, Options, Site, explore
+from sandboxd.values import frozen
 
 SCENARIOS: Final = (*hitl.SCENARIOS, *adapter.SCENARIOS, *idempotency.SCENARIOS, *restart.SCENARIOS)
 _ROUND_TRIP: Final = Scenario("CF-7", "the harness is green for CF-1 to CF-6", lambda _: None)
@@ -28,7 +27,7 @@ _ASKING: Final = (f"{EXAMPLES}/several-questions-request.json", f"{EXAMPLES}/cyc
 _LEADING: Final = tuple(f"CF-{number}" for number in range(1, 7))
 
 
-@attrs.frozen
+@frozen
 class Requests:
     """What the target can be made to do. `asking` empty: nothing that asks was found, and `why` says what was tried."""
 

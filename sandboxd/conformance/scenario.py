@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-import attrs
-
 from sandboxd.conformance.bench import Bench
+from sandboxd.values import frozen
 
 Need = Literal["prompt", "adapter", "example", "idempotency", "restart"]
 
 
-@attrs.frozen
+@frozen
 class Scenario:
     """One question to a door. `needs`: without one of them it is skipped, with the reason."""
 

@@ -9,8 +9,10 @@ from typing import Any, Final
 
 import attrs
 
+from sandboxd.values import frozen
 
-@attrs.frozen
+
+@frozen
 class Sentence:
     """One sentence of a spec, and where it stands."""
 

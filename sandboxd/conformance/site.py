@@ -17,6 +17,7 @@ from sandboxd.conformance.codec import Draft
 from sandboxd.conformance.door import Asked, Came, Dialect, Door, JsonRpc, Refused, Rest, name_of
 from sandboxd.conformance.finding import CannotRun
 from sandboxd.conformance.line import Line
+from sandboxd.values import frozen
 
 DoorName = Literal["jsonrpc", "rest", "dialect", "all"]
 VersionName = Literal["1.0", "0.3", "all"]
@@ -27,7 +28,7 @@ EXAMPLES: Final = ".aiwg/ops/adapters/sandbox-agent-runner/examples"  # of the e
 _NOBODY: Final = "00000000-0000-4000-8000-000000000000"
 
 
-@attrs.frozen
+@frozen
 class Options:
     """How a run was asked for."""
 
@@ -40,7 +41,7 @@ class Options:
     only: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Entrance:
     """A door and the URL it hangs at; `is_declared`: the card names it."""
 
@@ -54,7 +55,7 @@ class Entrance:
         return name_of(self.door)
 
 
-@attrs.frozen
+@frozen
 class Site:
     """The target."""
 

@@ -12,8 +12,6 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote
 
-import attrs
-
 from sandboxd.a2a import v03, v10
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.a2a.model import StatusUpdate
@@ -22,6 +20,7 @@ from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import PushEntry, StoredEvent
 from sandboxd.tasks.events import Event, Wrote
 from sandboxd.tasks.view import TaskView
+from sandboxd.values import frozen
 
 EVENT_ID: Final = "X-AIWG-Event-Id"
 CONFIG_ID: Final = "X-AIWG-Config-Id"
@@ -29,7 +28,7 @@ SIGNATURE: Final = "X-AIWG-Signature"
 CHECK_HEADER: Final = "X-A2A-Notification-Token"
 
 
-@attrs.frozen
+@frozen
 class Notice:
     """One notification, but for the signature, which says when it was made."""
 

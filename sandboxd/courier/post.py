@@ -12,19 +12,19 @@ import ssl
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import attrs
 import httpcore
 import trio
 
 from sandboxd.courier.frames import CONNECT_S, TOTAL_S
 from sandboxd.targets import BadTarget, Target, Targets
+from sandboxd.values import frozen
 
 _ANSWER_MAX_BYTES: Final = 64 * 1024
 _KEEP_ALIVE_S: Final = 5.0
 _SocketOptions = Iterable[tuple[Any, ...]]
 
 
-@attrs.frozen
+@frozen
 class Sent:
     """The receiver's status; `failed`: why there is none; `refused`: why it never will be sent there."""
 

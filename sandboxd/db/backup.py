@@ -13,13 +13,12 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
-
 from sandboxd.db.connection import DatabaseUnavailable, connect, why
 from sandboxd.db.schema import Schema, check_belongs
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Copied:
     """What was copied: its size, and the schema's version."""
 

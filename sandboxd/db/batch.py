@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from sandboxd.db.connection import DatabaseUnavailable, is_outage, why
+from sandboxd.values import frozen
 
 Work = Callable[[sqlite3.Connection], Any]
 
@@ -33,14 +34,14 @@ class Alike:
         return self.together(connection, [self.what])[0]
 
 
-@attrs.frozen
+@frozen
 class Done:
     """It is on disk; what the work returned."""
 
     value: Any
 
 
-@attrs.frozen
+@frozen
 class Undone:
     """Nothing of it was kept; why."""
 

@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TypeVar
 
-import attrs
 import trio
 
 from sandboxd.db import place
@@ -24,6 +23,7 @@ from sandboxd.db.connection import DatabaseUnavailable, connect, connect_reader,
 from sandboxd.db.readers import Readers
 from sandboxd.db.schema import Schema, check_belongs, migrate
 from sandboxd.db.writer import Writer
+from sandboxd.values import frozen
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ CLOSE_LIMIT_S: Final = 10.0
 _STEPS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's virtual machine: well under a millisecond
 
 
-@attrs.frozen
+@frozen
 class Found:
     """In which state the file was. `was_closed`: by whoever had it last. `is_whole` None: the time was not enough to tell."""
 
@@ -43,7 +43,7 @@ class Found:
     elapsed_s: float
 
 
-@attrs.frozen
+@frozen
 class _Opened:
     lock: int
     writing: sqlite3.Connection

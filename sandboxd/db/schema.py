@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 
-import attrs
-
 from sandboxd.db.connection import DatabaseUnavailable
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Schema:
     """What a file is for: a number of our own that marks it (`PRAGMA application_id`), and its migrations, oldest first."""
 

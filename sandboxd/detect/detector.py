@@ -23,6 +23,7 @@ from sandboxd.detect.rule import Rule
 from sandboxd.detect.terminal import Terminal
 from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm
+from sandboxd.values import frozen
 
 _GONE: Final = 25
 _GONE_ROW: Final = 5
@@ -42,7 +43,7 @@ _STEADY_S: Final = 0.8  # of a line that is read and stands still while output g
 _REMEMBERED: Final = 32
 
 
-@attrs.frozen
+@frozen
 class Prompt:
     """A question has settled: the line as a person sees it, what may be answered, and why we think so."""
 
@@ -52,7 +53,7 @@ class Prompt:
     evidence: Mapping[str, Any]
 
 
-@attrs.frozen
+@frozen
 class Withdrawn:
     """The question that was raised last is no longer at the live line, or nobody waits for its answer any more."""
 
@@ -60,7 +61,7 @@ class Withdrawn:
     rule: str
 
 
-@attrs.frozen
+@frozen
 class Stalled:
     """A program waits, and no line of text can be offered: a `menu`, or `undetected`: nothing that we know as a question."""
 
@@ -73,7 +74,7 @@ class Stalled:
 News = Prompt | Withdrawn | Stalled
 
 
-@attrs.frozen
+@frozen
 class _Raised:
     prompt: Prompt
     row: int

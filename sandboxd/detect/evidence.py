@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Evidence:
     """The terminal at one moment.
 

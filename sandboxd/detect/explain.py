@@ -20,6 +20,7 @@ from sandboxd.detect.rule import Rule, fit_one
 from sandboxd.detect.view import View
 from sandboxd.errors import LoadError, Problem
 from sandboxd.hitl.answer import AnswerForm
+from sandboxd.values import frozen
 
 OUTPUT_MAX_BYTES: Final = 256 * 1024  # of raw output; the end is kept (dense prose costs 10 s a megabyte)
 _PAUSE: Final = re.compile(rb"[ ?:\])>.]+")
@@ -32,7 +33,7 @@ TITLES: Final[Mapping[str, str]] = {
 }
 
 
-@attrs.frozen
+@frozen
 class Truth:
     """What the kernel said while a recording was made: `(seconds, canonical, echo)` and `(seconds, reading)` at each change."""
 
@@ -57,7 +58,7 @@ def read_truth(document: Mapping[str, Any]) -> Truth:
     )
 
 
-@attrs.frozen
+@frozen
 class Piece:
     """Something that was written (or typed) at a time, in seconds from the start."""
 
@@ -66,7 +67,7 @@ class Piece:
     is_typed: bool = False
 
 
-@attrs.frozen
+@frozen
 class Recording:
     """What a transcript holds; `has_times` False: the times are made up, with a long silence after each piece."""
 
@@ -77,7 +78,7 @@ class Recording:
     dropped_bytes: int = 0
 
 
-@attrs.frozen
+@frozen
 class Fired:
     """A question that was raised: after which byte and in which line of the output, by which rule, on what evidence.
 
@@ -95,7 +96,7 @@ class Fired:
     end: Literal["answered", "withdrawn", "standing"] = "standing"
 
 
-@attrs.frozen
+@frozen
 class Near:
     """A rule that nearly fits the last live line, and what is missing."""
 
@@ -103,7 +104,7 @@ class Near:
     why: str
 
 
-@attrs.frozen
+@frozen
 class Happening:
     """One thing that the daemon would have done: what it is, when (None: no times), and on what evidence.
 
@@ -128,7 +129,7 @@ class Happening:
         return self.kind == "secret"
 
 
-@attrs.frozen
+@frozen
 class Explanation:
     """Everything that was raised, and how it stands at the end."""
 

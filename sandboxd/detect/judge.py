@@ -18,6 +18,7 @@ from sandboxd.detect.evidence import Evidence
 from sandboxd.detect.rule import Fit, Rule, fit
 from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm
+from sandboxd.values import frozen
 
 SETTLE_S: Final = 0.2  # of a line that the kernel says is waited on
 WEAK_SETTLE_S: Final = 0.5  # of one that only looks like a question
@@ -27,7 +28,7 @@ _READ: Final = Evidence(canonical=True, echo=True, reading=True, is_exact=True) 
 _AGAIN: Final = re.compile(r"(?i)\b(?:again|repeat|retype|re-?enter|confirm|verify|verification)\b|wiederhol|repet|confirm")
 
 
-@attrs.frozen
+@frozen
 class Finding:
     """What stands at the cursor is waited on. `menu`: why no line of text can answer it; empty: one can.
 
@@ -43,7 +44,7 @@ class Finding:
     facts: Mapping[str, Any] = attrs.Factory(dict)
 
 
-@attrs.frozen
+@frozen
 class Past:
     """What was asked before: lines that were answered (`shape.without_numbers`), the row below the last of them, the row below
     all that were taken back, and whether the last answer was a secret.

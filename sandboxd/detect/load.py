@@ -25,13 +25,14 @@ from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.pattern import PatternRefused, compile_pattern
 from sandboxd.detect.rule import AnswerTemplate, Asks, ChoiceTemplate, Rule, holes
 from sandboxd.errors import LoadError, Problem
+from sandboxd.values import frozen
 
 SETTLE_MIN_S: Final = 0.02
 SETTLE_MAX_S: Final = 10.0
 _LOOKS_MAX: Final = 16
 
 
-@attrs.frozen
+@frozen
 class Pack:
     """The rules of one file, and the ids that it silences."""
 

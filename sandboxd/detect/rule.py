@@ -16,6 +16,7 @@ from sandboxd.detect.evidence import NOTHING_KNOWN, Evidence
 from sandboxd.detect.pattern import TEXT_MAX_CHARS
 from sandboxd.detect.view import View
 from sandboxd.hitl.answer import AnswerForm, Choice, Kind
+from sandboxd.values import frozen
 
 CHOICES_MAX: Final = 32
 _SEPARATOR: Final = re.compile(r"[,/|]")
@@ -23,7 +24,7 @@ _MARKED: Final = re.compile(r"([\w' ]*)[\[(](\w{1,2})[\])]([\w' ]*)")
 _HOLE: Final = re.compile(r"\{([a-z_]+)\}")
 
 
-@attrs.frozen
+@frozen
 class ChoiceTemplate:
     """One answer: its text as it is typed, or `{group}` for what the line shows; how a button names it."""
 
@@ -31,7 +32,7 @@ class ChoiceTemplate:
     title: str = ""
 
 
-@attrs.frozen
+@frozen
 class AnswerTemplate:
     """How a rule's answer form is made from a match.
 
@@ -48,7 +49,7 @@ class AnswerTemplate:
     default: str | None = None
 
 
-@attrs.frozen
+@frozen
 class Asks:
     """An example that must raise this rule's prompt; `choices`, `default` and `echo` None: not told."""
 
@@ -58,7 +59,7 @@ class Asks:
     echo: bool | None = None
 
 
-@attrs.frozen
+@frozen
 class Rule:
     """One way to recognise a question. `settle_s`: how long the terminal must stay silent, in seconds.
 
@@ -81,7 +82,7 @@ class Rule:
     silent: tuple[Asks, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Fit:
     """A rule that fits a line; `start` is where in the line its match begins."""
 

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from sandboxd.detect.screen import Row, Screen
+from sandboxd.values import frozen
 
 LINE_MAX_CHARS: Final = 4096  # of the live line; the end is kept, for that is where a question is
 _ROWS_SHOWN: Final = 16  # above and below: as far as a menu reaches that a person can take in
@@ -20,7 +21,7 @@ _FRAME: Final = "│┃║|"
 _FRAME_ROW: Final = re.compile(r"^[\s│┃║╭╮╰╯┌┐└┘├┤╔╗╚╝─━═]*$")
 
 
-@attrs.frozen
+@frozen
 class View:
     """The live line and what surrounds it.
 

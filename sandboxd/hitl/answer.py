@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from sandboxd.errors import Problem
+from sandboxd.values import frozen
 
 TEXT_MAX_BYTES: Final = 4096  # adapter-command/v1
 CANONICAL_MAX_BYTES: Final = 4095  # termios(3), canonical mode: a line is 4,096 bytes with its newline; the rest is dropped
@@ -28,7 +29,7 @@ Enter = Literal["LF", "CR", "none"]
 _ENTERS: Final[Mapping[Enter, bytes]] = {"LF": b"\n", "CR": b"\r", "none": b""}
 
 
-@attrs.frozen
+@frozen
 class Choice:
     """One text that answers the question, and how a button would name it."""
 
@@ -36,7 +37,7 @@ class Choice:
     title: str
 
 
-@attrs.frozen
+@frozen
 class AnswerForm:
     """What kind of question it is, the texts that surely answer it, and the one that an empty line means.
 
@@ -49,7 +50,7 @@ class AnswerForm:
     single_key: bool = False
 
 
-@attrs.frozen
+@frozen
 class Keystrokes:
     """Exactly the bytes that are typed, the Enter at their end included; shown as their count alone. `enter`: which it is."""
 

@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.extensions import HITL_RESPONSE_FOR
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import InvalidParams, Problem
+from sandboxd.values import frozen
 
 PROMPT_MAX_CHARS: Final = 4096  # hitl-prompt/v1: SHOULD; the published JSON schema makes it hard, so it is hard here
 # Up to the last `@` before the path: a password may hold an `@` of its own, and no part of it may be left.
@@ -29,7 +28,7 @@ _INVISIBLE: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\
 _SPACES: Final = frozenset("\t\r\n\u0085\u2028\u2029")  # part words, so they become blanks
 
 
-@attrs.frozen
+@frozen
 class PromptEnvelope:
     """The envelope of hitl-prompt/v1; `deadline` is an aware UTC time or None, `prompt_id` a version-4 UUID in text."""
 
@@ -53,7 +52,7 @@ def envelope_json(envelope: PromptEnvelope) -> dict[str, Any]:
     return spelled
 
 
-@attrs.frozen
+@frozen
 class Response:
     """A well-formed `hitl_response_for`; whether the prompt is open and the payload fits is not known yet."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
-import attrs
 import quart
 from quart_trio import QuartTrio
 from werkzeug.routing import BaseConverter
@@ -33,6 +32,7 @@ from sandboxd.http.presence import GUEST
 from sandboxd.operations.host import Caller
 from sandboxd.serving.one_task import InOneTask
 from sandboxd.serving.peer import PEER
+from sandboxd.values import frozen
 
 Handler = Callable[..., Awaitable[quart.Response]]
 Access = Literal["open", "known"]
@@ -45,7 +45,7 @@ NEW: Final[tuple[Version, ...]] = ("1.0",)
 OLD: Final[tuple[Version, ...]] = ("0.3",)
 
 
-@attrs.frozen
+@frozen
 class Route:
     """One row of the table; `speaks` empty: the path is none of A2A's, so no version is asked for."""
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import AsyncIterator
 from typing import Final
 
-import attrs
 import quart
 
 from sandboxd.errors import RangeNotSatisfiable
@@ -18,12 +17,13 @@ from sandboxd.http.doors import Doors
 from sandboxd.http.head import HEAD
 from sandboxd.operations.artifacts import ArtifactFile, open_artifact
 from sandboxd.operations.host import Caller
+from sandboxd.values import frozen
 
 PIECE_BYTES: Final = 256 * 1024
 _RANGE: Final = re.compile(r"bytes=(?P<first>\d{0,18})-(?P<last>\d{0,18})")
 
 
-@attrs.frozen
+@frozen
 class Span:
     """The bytes `[start, stop)`."""
 

@@ -33,6 +33,7 @@ from sandboxd.serving.ancestry import judge, peer_credentials, peer_pidfd, read_
 from sandboxd.serving.bearer import digest_of
 from sandboxd.serving.listeners import Listener, is_loopback
 from sandboxd.serving.peer import Peer
+from sandboxd.values import frozen
 
 ANYONE: Final = "anyone"
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
@@ -41,7 +42,7 @@ _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://" + _HOST.pattern)
 _log = logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Known:
     """Who asks, and what they may do."""
 
@@ -59,7 +60,7 @@ class Headers(Protocol):
         """The value of a header, or None."""
 
 
-@attrs.frozen
+@frozen
 class Gate:
     """Knows who may come in. `spawner_pid` gives the spawner's process id, None while there is none.
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import attrs
-
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.model import CancelRequest, ListRequest, Reply, SendRequest
 from sandboxd.errors import ExtendedCardNotConfigured, UnsupportedOperation
@@ -28,9 +26,10 @@ from sandboxd.operations import subscribe as subscribing
 from sandboxd.operations.host import Caller
 from sandboxd.operations.stream import Stream
 from sandboxd.serving.peer import PEER
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Call:
     """One request: who asks what of which instance. `after`: the sequence number that a stream is resumed from."""
 
@@ -45,7 +44,7 @@ class Call:
 Operation = Callable[[Call], Awaitable[Any]]  # the answer's JSON, or a `Stream`
 
 
-@attrs.frozen
+@frozen
 class Sent:
     """A message that was taken, and what it is answered with."""
 

@@ -22,13 +22,14 @@ from sandboxd.a2a.jsontext import canonical_json
 from sandboxd.a2a.wire import parse_rfc3339, rfc3339
 from sandboxd.serving.private_file import changing, make_private, read_private, unusable, write_private
 from sandboxd.serving.watched import Watched
+from sandboxd.values import frozen
 
 FILE_NAME: Final = "card-keys.json"
 KEYS_MAX: Final = 2
 CARDS_MAX: Final = 256  # two of each instance, at each name of the host
 
 
-@attrs.frozen
+@frozen
 class CardKey:
     """One key; its `kid` is the thumbprint of its public half."""
 

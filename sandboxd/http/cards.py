@@ -20,11 +20,12 @@ from sandboxd.operations.host import Host
 from sandboxd.serving.listeners import Listener, is_loopback
 from sandboxd.serving.peer import Peer
 from sandboxd.tasks.output import JSON, MEDIA_TYPES
+from sandboxd.values import frozen
 
 _NOWHERE: Final = "http://localhost"  # a host with a Unix socket alone has no URL; its clients write this one
 
 
-@attrs.frozen
+@frozen
 class Asked:
     """Who asks for a card, and by which `Host`."""
 
@@ -32,7 +33,7 @@ class Asked:
     host: str
 
 
-@attrs.frozen
+@frozen
 class Cards:
     """How this host's cards are made. `tcp`: the TCP door, None: there is none. `limits`: what extended cards tell of them."""
 

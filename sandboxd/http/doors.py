@@ -25,12 +25,13 @@ from sandboxd.serving import body
 from sandboxd.serving.exchange import CURRENT
 from sandboxd.serving.pace import Pace
 from sandboxd.serving.settings import DoorSettings
+from sandboxd.values import frozen
 
 Check = Callable[[], Awaitable[None]]
 _READ: Final = (JSON, A2A_JSON)
 
 
-@attrs.frozen
+@frozen
 class Doors:
     """Put together once by the daemon.
 

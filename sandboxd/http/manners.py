@@ -19,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, Protocol
 
-import attrs
-
 from sandboxd.a2a import dialect, v03, v03proto, v10, versions
 from sandboxd.a2a.card import OWN_03
 from sandboxd.a2a.codec import Codec
 from sandboxd.a2a.versions import Version
 from sandboxd.errors import VersionNotSupported
+from sandboxd.values import frozen
 
 Manner = Literal["rpc", "rest", "rest03", "dialect"]
 
@@ -42,7 +41,7 @@ class Headers(Protocol):
         """Every value of a header."""
 
 
-@attrs.frozen
+@frozen
 class Speech:
     """How one request speaks. `refusal`: the version that it asks for is spoken nowhere here."""
 

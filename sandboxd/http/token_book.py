@@ -21,13 +21,14 @@ from sandboxd.a2a.wire import rfc3339
 from sandboxd.operations.access import SCOPES, Grants
 from sandboxd.serving.private_file import changing, read_private, unusable, write_private
 from sandboxd.serving.watched import Watched
+from sandboxd.values import frozen
 
 FILE_NAME: Final = "tokens.json"
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 ENTRIES_MAX: Final = 1000  # each is compared with at every request
 
 
-@attrs.frozen
+@frozen
 class Entry:
     """One named token, or one certificate's common name. Times are aware UTC."""
 

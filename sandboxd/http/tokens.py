@@ -14,9 +14,10 @@ import attrs
 from sandboxd.operations.access import EVERYTHING, Grants
 from sandboxd.serving.bearer import digest_of, new_token, read_token
 from sandboxd.serving.private_file import make_private
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Token:
     """A principal's token, as its hash (`bearer.digest_of`): the token itself is not kept."""
 

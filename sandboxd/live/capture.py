@@ -12,11 +12,12 @@ from typing import Final
 import attrs
 
 from sandboxd.tasks.output import split_text
+from sandboxd.values import frozen
 
 TAIL_MAX: Final = 256 * 1024  # an error is at the end of a log; a quarter of a MiB holds some 3,000 lines of it
 
 
-@attrs.frozen
+@frozen
 class Piece:
     """Bytes to append to the artifact now; `cut` bytes were dropped just before them."""
 

@@ -18,6 +18,7 @@ from sandboxd.detect.evidence import NOTHING_KNOWN
 from sandboxd.detect.view import View
 from sandboxd.live import terminal
 from sandboxd.runner.witness import Witness
+from sandboxd.values import frozen
 
 AFTER_S: Final = 0.15  # one agent takes an Enter within 30 ms of the last key for a line break, and no person is that quick
 MOST_S: Final = 10.0  # how long a program may be busy with the text before its Enter is given up
@@ -27,7 +28,7 @@ _NEXT_MOST_S: Final = 0.1
 Step = Literal["wait", "type"]
 
 
-@attrs.frozen
+@frozen
 class Withheld:
     """The Enter is not typed, and why."""
 

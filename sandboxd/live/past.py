@@ -16,9 +16,10 @@ from sandboxd.a2a.wire import rfc3339
 from sandboxd.errors import PromptNotOpen
 from sandboxd.live.recorder import Fate
 from sandboxd.tasks.view import TaskView
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Accepted:
     """The terminal took an answer; `fate` tells when that is on record. Whether the program read it is not known.
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import attrs
-
 from sandboxd.errors import TooBusy
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Quota:
     """The bounds."""
 

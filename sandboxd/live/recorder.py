@@ -21,6 +21,7 @@ from sandboxd.store.base import Entry, PushEntry, StoreUnavailable
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView, fold, without_history
+from sandboxd.values import frozen
 
 QUEUE_MAX_BYTES: Final = 2 * 1024 * 1024  # per run; the kernel's pty buffer (about 19 KB) then holds the program back
 BATCH_MAX_BYTES: Final = 1024 * 1024  # half of that, so one half is read while the other is flushed: that is what takes time
@@ -71,7 +72,7 @@ class _Foreseen:
     is_told: bool = False
 
 
-@attrs.frozen
+@frozen
 class Ticket:
     """An event on its way to the disk, and the task right after it, whose history may begin with what is on record."""
 

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-import attrs
 import trio
 
 from sandboxd.a2a.model import Message
@@ -22,12 +21,13 @@ from sandboxd.live.recorder import Recorder, Ticket
 from sandboxd.live.verdict import Ending
 from sandboxd.store.base import PushEntry
 from sandboxd.tasks.events import Answered, Asked, FailKind, Finished, Rejected, Started, Wrote
+from sandboxd.values import frozen
 
 LIFE_MAX_S: Final = 300.0  # the kit leaves tasks behind that wait for input
 LONG_S: Final = 5.0  # twice the 0.3 kit's streaming timeout, and some more
 
 
-@attrs.frozen
+@frozen
 class Show:
     """Bring out an artifact, piece by piece; its id says how it looks (`tasks.output`)."""
 
@@ -35,19 +35,19 @@ class Show:
     pieces: tuple[bytes, ...]
 
 
-@attrs.frozen
+@frozen
 class Hold:
     """Work for a while."""
 
     seconds: float
 
 
-@attrs.frozen
+@frozen
 class Ask:
     """Wait for the client's next message."""
 
 
-@attrs.frozen
+@frozen
 class Reject:
     """Refuse the task."""
 

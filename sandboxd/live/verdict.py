@@ -14,9 +14,10 @@ import attrs
 
 from sandboxd.runner.process import ExitStatus
 from sandboxd.tasks.events import FailKind, Finished, Reason
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Ending:
     """Why a run was made to end. `detail` (who, their reason) goes on record."""
 

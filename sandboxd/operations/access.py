@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-import attrs
+from sandboxd.values import frozen
 
 Scope = Literal["view", "send", "answer", "cancel", "reissue", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 
-@attrs.frozen
+@frozen
 class Grants:
     """What a principal may do; `instances` None: on every one."""
 

@@ -6,9 +6,10 @@ import attrs
 
 from sandboxd.errors import ArtifactNotFound
 from sandboxd.operations.host import Caller, Host
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class ArtifactFile:
     """The kept bytes of an artifact: `size` of them, the first `head` from before a cut of `cut` dropped bytes."""
 

@@ -20,9 +20,10 @@ from sandboxd.schemas.judge import Judge
 from sandboxd.store.base import Store
 from sandboxd.store.feed import Feed
 from sandboxd.tasks.view import TaskView
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Instance:
     """A configured workspace; `adapters` is what its active policies allow: (adapter, modes), empty when nothing.
 
@@ -37,7 +38,7 @@ class Instance:
     levels: Mapping[str, str] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@frozen
 class Earlier:
     """What an equal request led to before: the task, and the event whose view it was told first."""
 
@@ -45,7 +46,7 @@ class Earlier:
     seq: int
 
 
-@attrs.frozen
+@frozen
 class Caller:
     """Who asks (an authenticated principal), which extensions this one request activated, and what the principal may do.
 
@@ -68,7 +69,7 @@ class Caller:
             raise Forbidden(f"cannot {wish}: {why}", facts={"scope": scope})
 
 
-@attrs.frozen
+@frozen
 class Capabilities:
     """What the agent's card promises. `required_extensions`: a message that does not activate them is refused."""
 
@@ -78,7 +79,7 @@ class Capabilities:
     required_extensions: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class Host:
     """Everything that an operation needs, put together once by `daemon.py`.
 

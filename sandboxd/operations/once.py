@@ -29,6 +29,7 @@ from sandboxd.a2a.extensions import HITL_RESPONSE_FOR, IDEMPOTENCY_MAX_ENTRIES, 
 from sandboxd.errors import InvalidParams, MessageIdMalformed, MessageIdReused, NotReady, Problem
 from sandboxd.live.clock import Clock
 from sandboxd.store.base import SendKey, SendRecord, Store, StoreUnavailable, Told
+from sandboxd.values import frozen
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PUSH_NAMES: Final = (
@@ -38,7 +39,7 @@ _PUSH_NAMES: Final = (
 _SECRETS_MAX: Final = 10_000  # answers whose MAC is remembered
 
 
-@attrs.frozen
+@frozen
 class Request:
     """One send: whose, and the hash of its parameters. `secret`: what of an answer must not be hashed, canonically spelled."""
 
@@ -47,7 +48,7 @@ class Request:
     secret: bytes | None = attrs.field(default=None, repr=False)
 
 
-@attrs.frozen
+@frozen
 class Turn:
     """It is this request's turn; `found` is what an equal one before it led to, None: act."""
 

@@ -14,13 +14,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-import attrs
 import trio
 
 from sandboxd import logs
 from sandboxd.errors import LoadError
 from sandboxd.live.clock import Clock
 from sandboxd.serving.private_file import read_private, write_private
+from sandboxd.values import frozen
 
 FILE: Final = "clock.json"
 BELIEVED_AFTER: Final = timedelta(days=1)
@@ -31,7 +31,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _log = logs.logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Sighting:
     """`time`: what age is judged by, at `boot_s` seconds of that boot. `leapt_at`: its value when the clock was found to have
     leapt; None: it agrees with the clock.

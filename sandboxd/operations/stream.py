@@ -12,8 +12,6 @@ from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import Protocol
 
-import attrs
-
 from sandboxd.a2a.model import Message, TaskNews, TaskState
 from sandboxd.errors import UnsupportedOperation
 from sandboxd.operations import render
@@ -21,9 +19,10 @@ from sandboxd.operations.host import Caller, Host
 from sandboxd.store.base import StoredEvent
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView, fold, without_history
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class StreamEvent:
     """One item and the sequence number at which it stands."""
 
@@ -31,7 +30,7 @@ class StreamEvent:
     item: TaskNews
 
 
-@attrs.frozen
+@frozen
 class MessageEvent:
     """A bare message; it belongs to no task, so it has no number."""
 
@@ -73,7 +72,7 @@ class OneMessage:
         yield MessageEvent(self._message)
 
 
-@attrs.frozen
+@frozen
 class _Step:
     """What an event leads to: the task right after it, and what is told of it."""
 

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, Literal, get_args
 
-import attrs
-
 from sandboxd.a2a.extensions import ADAPTER_COMMAND, HITL_PROMPT, MISSION
 from sandboxd.a2a.model import Message, SendRequest
 from sandboxd.errors import InvalidParams, Problem
 from sandboxd.policy.exec_text import MAX_ARG_BYTES, shown, unfit
+from sandboxd.values import frozen
 
 Mode = Literal["plan", "assess"]
 MODES: Final[tuple[str, ...]] = get_args(Mode)
@@ -33,7 +32,7 @@ _REQUIRED: Final = ("adapter", "mode", "command")
 _LISTED_MAX: Final = 32  # of one kind of problem: a body full of bad elements must not come back ten times as long
 
 
-@attrs.frozen
+@frozen
 class AdapterCommand:
     """A well-formed envelope: `working_dir` None means the instance's root, `timeout_s` None the policy's default."""
 

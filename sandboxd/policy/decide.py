@@ -30,12 +30,13 @@ from sandboxd.policy.model import (
 )
 from sandboxd.policy.paths import is_below, join, not_plain
 from sandboxd.policy.table import listed
+from sandboxd.values import frozen
 
 # Weakest first.
 LEVELS: Final[tuple[Isolation, ...]] = ("none", "standard", "strict")
 
 
-@attrs.frozen
+@frozen
 class Subject:
     """Whom the decision is for: the task, its instance, and what this host offers.
 

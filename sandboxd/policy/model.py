@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from sandboxd.errors import Problem
+from sandboxd.values import frozen
 
 HANDED_FIRST: Final = 3  # the first descriptor after the standard streams
 HANDED_MAX: Final = 8  # files of one command that are handed over as descriptors
@@ -20,7 +21,7 @@ OnExpiry = Literal["wait", "fail"]
 Secrets = Literal["wait", "fail", "relay"]
 
 
-@attrs.frozen
+@frozen
 class CheckedPath:
     """A path below the instance's root that the spawner opens race-free before anything starts.
 
@@ -36,7 +37,7 @@ class CheckedPath:
     hands_bytes: bool = False
 
 
-@attrs.frozen
+@frozen
 class Limits:
     """Bounds of one run. Sizes in bytes, `cpu_percent` of one processor; None: not set by the policy."""
 
@@ -49,7 +50,7 @@ class Limits:
     cpu_percent: int | None = None
 
 
-@attrs.frozen
+@frozen
 class PromptRules:
     """How questions of this command are found and what happens when nobody answers.
 
@@ -68,7 +69,7 @@ class PromptRules:
     schema: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
+@frozen
 class Template:
     """A text of a policy with at most one hole in it: `before{hole}after`, or all literal (`hole` None)."""
 
@@ -91,14 +92,14 @@ class Template:
         return self.before if self.hole is None else f"{self.before}{{{self.hole}}}{self.after}"
 
 
-@attrs.frozen
+@frozen
 class OneOf:
     """A hole that takes one of some words."""
 
     words: tuple[str, ...]
 
 
-@attrs.frozen
+@frozen
 class PathUnder:
     """A hole that takes the path of a regular file strictly below one of some folders (`.`: anywhere).
 
@@ -116,7 +117,7 @@ Hole = OneOf | PathUnder
 TMP_BYTES: Final = 64 * 1024 * 1024
 
 
-@attrs.frozen
+@frozen
 class IsolationRules:
     """What the policy asks of the sandbox: a least level (None: what the config says), and what the run may reach.
 
@@ -130,7 +131,7 @@ class IsolationRules:
     tmp_bytes: int = TMP_BYTES
 
 
-@attrs.frozen
+@frozen
 class Example:
     """A proof inside the policy: these values of the holes are allowed, or denied `because` of one reason."""
 
@@ -140,7 +141,7 @@ class Example:
     timeout_s: int | None = None
 
 
-@attrs.frozen
+@frozen
 class Policy:
     """One adapter's permission to run one command, as the operator wrote it.
 
@@ -176,7 +177,7 @@ class Policy:
         return hole.words
 
 
-@attrs.frozen
+@frozen
 class LaunchPlan:
     """What will be executed, fully resolved: built from the policy and its holes, never from the caller's argv.
 
@@ -205,14 +206,14 @@ class LaunchPlan:
     tmp_bytes: int = TMP_BYTES
 
 
-@attrs.frozen
+@frozen
 class Allowed:
     """The policy says yes, to exactly this."""
 
     plan: LaunchPlan
 
 
-@attrs.frozen
+@frozen
 class Denied:
     """The policy says no; every reason at once."""
 

@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import attrs
 import trio
 
 import sandboxd
 from sandboxd.errors import Unable
 from sandboxd.runner import burial, linux
+from sandboxd.values import frozen
 
 _BOOTSTRAP: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; from sandboxd.runner.spawner import main; main(int(sys.argv[1]), int(sys.argv[2]))"
@@ -32,7 +32,7 @@ class SpawnerUnavailable(Unable):
     """The spawner cannot work on this host, or did not come up."""
 
 
-@attrs.frozen
+@frozen
 class Newborn:
     """A spawner's process that knows nothing yet, and the daemon's end of its socket.
 

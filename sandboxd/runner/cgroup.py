@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import attrs
+from sandboxd.values import frozen
 
 _KILL: Final = "cgroup.kill"
 _PROCS: Final = "cgroup.procs"
@@ -38,7 +38,7 @@ _TICK_S: Final = 0.005
 _held: list[int] = []  # the locks of this process, never given back: they end with it
 
 
-@attrs.frozen
+@frozen
 class NoCgroup:
     """Why runs get no cgroup of their own."""
 

@@ -23,12 +23,13 @@ from sandboxd.runner.meter import Meter
 from sandboxd.runner.protocol import SpawnerSetup
 from sandboxd.runner.scratch import Scratch
 from sandboxd.runner.seat import Admitted
+from sandboxd.values import frozen
 
 _filter_for = cache(seccomp.filter_for)
 _TMPDIR: Final = "TMPDIR"
 
 
-@attrs.frozen
+@frozen
 class Confined:
     """What one run has of this. `env`: variables for it; `sessions`: those of processes that are no part of what it started."""
 

@@ -33,6 +33,7 @@ from sandboxd.runner.isolation import entry
 from sandboxd.runner.isolation.confinement import Confinement
 from sandboxd.runner.isolation.sandbox import Sandbox
 from sandboxd.runner.protocol import SpawnFailed
+from sandboxd.values import frozen
 
 ROWS_AND_COLUMNS: Final = (24, 80)  # what a terminal has when nobody sized it (VT100); the detector reckons with the same
 UMASK: Final = 0o022
@@ -43,7 +44,7 @@ Reason = Literal["program-missing", "exec-failed", "start-failed"]
 Rlimits = tuple[tuple[int, int], ...]
 
 
-@attrs.frozen
+@frozen
 class _Begun:
     """A child that was forked, and this side's ends of its streams."""
 
@@ -57,7 +58,7 @@ class _Begun:
         return tuple(fd for fd in (self.terminal, self.stdout, self.stderr) if fd is not None)
 
 
-@attrs.frozen
+@frozen
 class Launched:
     """A child that has exec'd. `fds` belong to the caller and go to the daemon: pidfd, then the terminal, or the two pipes."""
 
@@ -132,7 +133,7 @@ def launch(
         return _failed("start-failed", f"cannot start `{plan.program}`: {_text(error)}")
 
 
-@attrs.frozen
+@frozen
 class _Become:
     """Everything the child needs, ready before the fork."""
 

@@ -21,9 +21,8 @@ from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from sandboxd.runner import linux
+from sandboxd.values import frozen
 
 TICK_S: Final = 0.2  # how often the file system is asked while there is anything to measure
 _LOOK_S: Final = 5.0  # how often folders are looked at, whatever it says
@@ -39,7 +38,7 @@ _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 Look = Generator[None, None, bool]
 
 
-@attrs.frozen
+@frozen
 class _Watched:
     most_bytes: int
     members: Callable[[], Collection[int]]

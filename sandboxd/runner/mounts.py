@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-import attrs
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Mount:
     """One line of proc_pid_mountinfo(5): which file system, which folder of it, where it is to be seen."""
 

@@ -22,12 +22,11 @@ import stat
 from collections.abc import Sequence
 from typing import Final
 
-import attrs
-
 from sandboxd.errors import Problem
 from sandboxd.policy.model import CheckedPath
 from sandboxd.policy.paths import is_below
 from sandboxd.runner import handover, linux, mounts
+from sandboxd.values import frozen
 
 FILE_MAX_BYTES: Final = 16 * 1024 * 1024  # a runner: an esbuild bundle of a large tool has 1 to 10 MB
 REQUEST_MAX_BYTES: Final = 1024 * 1024  # a request is written by hand or by a planner; Kubernetes objects stop at 1.5 MiB
@@ -53,7 +52,7 @@ class Refused(Exception):
         self.problem = problem
 
 
-@attrs.frozen
+@frozen
 class Opened:
     """What the checks found: a descriptor of the working directory, sha256 of each file, sealed copies of some.
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import attrs
 import trio
 
 from sandboxd import logs
@@ -22,11 +21,12 @@ from sandboxd.policy.model import LaunchPlan
 from sandboxd.runner import cgroup
 from sandboxd.runner.protocol import Frame
 from sandboxd.runner.tree import MARKER
+from sandboxd.values import frozen
 
 _log = logs.logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class ExitStatus:
     """How the leader ended: by a code, by a signal (its name), or unknown because the spawner died and the run with it.
 

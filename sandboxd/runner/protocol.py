@@ -27,6 +27,7 @@ from sandboxd.errors import Problem
 from sandboxd.policy.adapter import AdapterCommand
 from sandboxd.policy.model import CheckedPath, Isolation, LaunchPlan, Limits, PromptRules
 from sandboxd.runner.isolation.levels import BUBBLEWRAP
+from sandboxd.values import frozen
 
 # exec carries at most 6 MiB of strings (3/4 of _STK_LIM, linux/exec.c), 2 MiB with the usual 8 MiB stack. JSON needs six bytes
 # for a control character, so this holds every real environment and most silly ones.
@@ -41,7 +42,7 @@ class ProtocolError(Exception):
     """The other side sent what it never sends: a bug, or somebody else's process."""
 
 
-@attrs.frozen
+@frozen
 class InstanceSetup:
     """A workspace: its root, the name that clients see for it, and the files of the policies that are active there."""
 
@@ -51,7 +52,7 @@ class InstanceSetup:
     policies: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@frozen
 class SpawnerSetup:
     """All that the spawner is told, once, before the first request.
 
@@ -77,7 +78,7 @@ class SpawnerSetup:
     late_s: float = 180.0
 
 
-@attrs.frozen
+@frozen
 class RunRequest:
     """One adapter command for one instance. `message_text` is what the run finds in its environment.
 
@@ -92,7 +93,7 @@ class RunRequest:
     mission_id: str | None = None
 
 
-@attrs.frozen
+@frozen
 class SpawnFailed:
     """The policy said yes and the run did not start; nothing of it is left.
 

@@ -22,9 +22,10 @@ from sandboxd.runner.isolation.levels import Host, Kept, resolve
 from sandboxd.runner.isolation.sandbox import Bound
 from sandboxd.runner.isolation.selftest import probe_for
 from sandboxd.runner.protocol import InstanceSetup, RunRequest, SpawnerSetup
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Admitted:
     """The plan with the level that is kept, descriptors of what was checked, sha256 of each file, copies that are handed over.
 

@@ -23,6 +23,8 @@ from typing import Final
 
 import attrs
 
+from sandboxd.values import frozen
+
 MARKER: Final = "AIWG_A2A_TASK_ID"
 _ENVIRON_MAX_BYTES: Final = 8 * 1024 * 1024  # more than exec carries
 _REMEMBER_MAX: Final = 256  # some 10 ms; the kill waits for it
@@ -30,7 +32,7 @@ _WALK_MAX: Final = 4096  # what forks faster than it is looked at would be follo
 _QUICK_PASSES: Final = 200  # 20 to 50 µs each: what re-forks as it dies is outrun, and other runs wait 10 ms at most
 
 
-@attrs.frozen
+@frozen
 class Proc:
     """One line of /proc: `started` (clock ticks since boot) tells a process from a later one with the same pid."""
 

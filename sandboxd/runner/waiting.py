@@ -12,9 +12,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
-import attrs
-
 from sandboxd.runner.tree import read_proc
+from sandboxd.values import frozen
 
 Call = Literal["read", "poll", "select", "epoll"]
 
@@ -63,7 +62,7 @@ class Unreadable(Exception):
     """The process does not let itself be looked at: another user's, or setuid."""
 
 
-@attrs.frozen
+@frozen
 class Wait:
     """A blocked call, and the descriptors that it wants to read from."""
 

@@ -22,6 +22,7 @@ import attrs
 from sandboxd.detect.evidence import Evidence
 from sandboxd.runner.tree import children_of, read_proc
 from sandboxd.runner.waiting import Unreadable, Wait, first_of, wait_of, why_not_here
+from sandboxd.values import frozen
 
 SEARCH_MAX_S: Final = 0.008  # of work; one look holds the daemon's loop up for little longer, and a busy machine blinds nobody
 _NAME_MAX: Final = 64
@@ -41,7 +42,7 @@ def availability() -> str:
     return why_not_here()
 
 
-@attrs.frozen
+@frozen
 class _Stat:
     """One line of /proc/PID/stat."""
 
@@ -52,7 +53,7 @@ class _Stat:
     terminal: int
 
 
-@attrs.frozen
+@frozen
 class _Terminal:
     """What tells a terminal's other end from every other: its device, and its inode where a path of ours leads there."""
 
@@ -76,7 +77,7 @@ class _Terminal:
         return found.st_rdev == self.device
 
 
-@attrs.frozen
+@frozen
 class _Found:
     """A process that waits for input on the terminal."""
 

@@ -20,7 +20,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 import trio
 
 import sandboxd
@@ -28,6 +27,7 @@ from sandboxd import logs
 from sandboxd.errors import Problem
 from sandboxd.hitl.foreign import refuse_schema, refuse_value
 from sandboxd.schemas.worker import FRAME_MAX_BYTES, HEADER, READY
+from sandboxd.values import frozen
 
 DEADLINE_S: Final = 0.25  # hitl-prompt/v1, S-2
 HONEST_S: Final = 0.02  # of processor time; what we know of takes some 2 ms
@@ -50,14 +50,14 @@ main()"""
 _log = logs.logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Judged:
     """The schema was evaluated; empty: the value fits. `field` is a JSON pointer into the value."""
 
     problems: tuple[Problem, ...]
 
 
-@attrs.frozen
+@frozen
 class Unjudged:
     """Whether the value fits is not known, and why not."""
 

@@ -8,17 +8,16 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-import attrs
-
 from sandboxd import logs
 from sandboxd.config import Config
 from sandboxd.errors import LoadError
 from sandboxd.service.units import BUBBLEWRAP, UNITS, UnitFile, needs_bubblewrap, optional_files, unit_files
+from sandboxd.values import frozen
 
 _log = logs.logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Drift:
     """A file that is not as it should be. `lines`: a unified diff from what is there to what should be."""
 

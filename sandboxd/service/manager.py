@@ -17,6 +17,7 @@ import attrs
 
 from sandboxd.errors import Unable
 from sandboxd.service.notify import Notifier
+from sandboxd.values import frozen
 
 _FIRST_FD: Final = 3  # SD_LISTEN_FDS_START
 _OWN: Final = ("SYSTEMD_EXEC_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID", "WATCHDOG_USEC")
@@ -26,7 +27,7 @@ class BadHandover(Unable):
     """What was handed over cannot be what systemd hands over; the message says why."""
 
 
-@attrs.frozen
+@frozen
 class Manager:
     """What there is of it. Without systemd: nothing, and all of it can be used all the same.
 

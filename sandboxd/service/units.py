@@ -22,6 +22,7 @@ from sandboxd.policy.model import Policy
 from sandboxd.runner.isolation import landlock
 from sandboxd.runner.isolation.levels import STANDARD_LEAST_ABI
 from sandboxd.service.credentials import named
+from sandboxd.values import frozen
 
 UNITS: Final = Path("etc/systemd/system")
 DROP_IN: Final = "10-config.conf"
@@ -33,7 +34,7 @@ HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S10
 _FIXED_EXEC: Final = Path("/usr")
 
 
-@attrs.frozen
+@frozen
 class UnitFile:
     """A file below the root of the system that it is for."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
-import attrs
+from sandboxd.values import frozen
 
 _PEER_PIDFD: Final = 77  # SO_PEERPIDFD, Linux 6.5; the socket module has no name for it yet
 _WALKS: Final = 5
@@ -25,7 +25,7 @@ _DEPTH_MAX: Final = 256
 Verdict = Literal["outsider", "descendant", "gone", "unclear"]
 
 
-@attrs.frozen
+@frozen
 class Credentials:
     """SO_PEERCRED (unix(7)): who connected, as the kernel saw it at that moment."""
 
@@ -33,7 +33,7 @@ class Credentials:
     uid: int
 
 
-@attrs.frozen
+@frozen
 class ProcessLine:
     """What a walk needs of `/proc/PID/stat` (proc(5)): fields 4 and 22, `starttime` in clock ticks since boot."""
 

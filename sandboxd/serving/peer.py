@@ -11,9 +11,10 @@ import trio
 
 from sandboxd.serving.ancestry import peer_credentials
 from sandboxd.serving.listeners import Door, Listener
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Peer:
     """The other end of a connection. `refusal`: why a Unix peer may not come in; empty: it may.
 

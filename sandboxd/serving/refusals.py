@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
 from werkzeug.exceptions import HTTPException
 
 from sandboxd import errors
 from sandboxd.errors import Refusal
 from sandboxd.logs import logger
+from sandboxd.values import frozen
 
 BUSY_S: Final = 1  # after which it is worth asking again
 
 _log = logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class House:
     """Whose edge it is: its name, what it keeps (`unavailable`: that cannot be used), and what one signs in to (`realm`)."""
 

@@ -5,10 +5,10 @@ Each has a precedent or a measurement beside it. The daemon fills in what the co
 
 from __future__ import annotations
 
-import attrs
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class DoorSettings:
     """The bounds of all doors. Times in seconds, sizes in bytes.
 

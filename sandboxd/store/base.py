@@ -20,6 +20,7 @@ from sandboxd.chain import Kept, Spot
 from sandboxd.errors import Unable
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
+from sandboxd.values import frozen
 
 STORE_NAME: Final = "sandboxd.sqlite3"  # below the config's `state_dir`
 
@@ -38,7 +39,7 @@ class TooManyPushes(Exception):
     """The task has as many push notification configs as a task may have."""
 
 
-@attrs.frozen
+@frozen
 class Entry:
     """An event to append; `chunk` holds the bytes of a `Wrote` (exactly `size` of them), else empty.
 
@@ -55,7 +56,7 @@ class Entry:
     prepared: object = attrs.field(default=None, eq=False, repr=False)
 
 
-@attrs.frozen
+@frozen
 class StoredEvent:
     """An event with its sequence number; `chunk` is filled in by `Feed` for live subscribers and by `events` on request."""
 
@@ -64,7 +65,7 @@ class StoredEvent:
     chunk: bytes = attrs.field(default=b"", repr=lambda data: f"<{len(data)} bytes>")
 
 
-@attrs.frozen
+@frozen
 class PromptRecord:
     """What became of a prompt. `message_id`, `principal` and `closed_at` are set once it is answered."""
 
@@ -78,7 +79,7 @@ class PromptRecord:
     principal: str | None = None
 
 
-@attrs.frozen
+@frozen
 class SendKey:
     """Which message of whom: the scope of idempotency/v1. `message_id` in lower case."""
 
@@ -87,7 +88,7 @@ class SendKey:
     message_id: str
 
 
-@attrs.frozen
+@frozen
 class Told:
     """A refusal as it went out. `door`: the spelling that it has, which no other door can use."""
 
@@ -97,7 +98,7 @@ class Told:
     body: bytes = attrs.field(repr=lambda data: f"<{len(data)} bytes>")
 
 
-@attrs.frozen
+@frozen
 class SendRecord:
     """What is known of a message: the hash of its request, and the task and event it led to, or how it was refused.
 
@@ -113,7 +114,7 @@ class SendRecord:
 AuditAction = Literal["send", "answer", "cancel", "reissue", "push-create", "push-delete", "push-retry"]
 
 
-@attrs.frozen
+@frozen
 class AuditEntry:
     """Who did what, where, and what came of it: ids and words of ours, nothing of what was said.
 
@@ -135,7 +136,7 @@ class AuditEntry:
     links: Links = NO_LINKS
 
 
-@attrs.frozen
+@frozen
 class AuditBegins:
     """Where the audit record begins: what stood up to `spot` went by its age. Up to `older_to` records have no hash."""
 
@@ -143,7 +144,7 @@ class AuditBegins:
     older_to: int = 0
 
 
-@attrs.frozen
+@frozen
 class AuditPage:
     """Audit records in order, and where the record began at that moment. Of each the body is JSON; numbers only grow."""
 
@@ -151,7 +152,7 @@ class AuditPage:
     records: Sequence[Kept]
 
 
-@attrs.frozen
+@frozen
 class PushEntry:
     """A push notification config, whose it is, and how far its receiver has been told.
 
@@ -172,7 +173,7 @@ class PushEntry:
     is_given_up: bool = False
 
 
-@attrs.frozen
+@frozen
 class DeadPush:
     """A notification that was given up: of event `seq` of that task, for that config. `url` is without its query.
 
@@ -190,7 +191,7 @@ class DeadPush:
     number: int = 0
 
 
-@attrs.frozen
+@frozen
 class TaskQuery:
     """Which tasks a list shows: newest status first, ties by id.
 
@@ -208,7 +209,7 @@ class TaskQuery:
     history_length: int | None = None  # how much of each history is read, the latest; what came before is `earlier`
 
 
-@attrs.frozen
+@frozen
 class Standing:
     """What stands now: live tasks by state, and open prompts."""
 
@@ -216,7 +217,7 @@ class Standing:
     prompts: int
 
 
-@attrs.frozen
+@frozen
 class Unfinished:
     """A task that nobody conducts any more. `foreseen`: its next event, which may have been told already (`Store.promise`)."""
 
@@ -224,7 +225,7 @@ class Unfinished:
     foreseen: Event | None = None
 
 
-@attrs.frozen
+@frozen
 class TaskRows:
     """One page: `total` counts what the filters let through, before paging; `has_more`: rows follow this page."""
 

@@ -24,6 +24,7 @@ from sandboxd.store.files import FROM_BYTES, Files
 from sandboxd.store.times import key, to_us
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Rejected, Submitted, Wrote
 from sandboxd.tasks.view import TaskView, last_change
+from sandboxd.values import frozen
 
 ROW_BYTES: Final = 64 * 1024
 MARK_BYTES: Final = 64 * 1024
@@ -36,7 +37,7 @@ _LAST: Final = (Finished, Rejected)
 _STANDING: Final = "SELECT number, seq, is_terminal FROM tasks WHERE id = ?"
 
 
-@attrs.frozen
+@frozen
 class Told:
     """What more than output changes. `principal`: of a new task.
 
@@ -59,7 +60,7 @@ class Told:
 _Row = tuple[str, str, str | None, int | None, bool, bytes | None]
 
 
-@attrs.frozen
+@frozen
 class Change:
     """Events that follow number `after`, encoded. `told` None: nothing but output changed."""
 
@@ -81,7 +82,7 @@ _Numbered = tuple[int, Change]  # with the number of its task
 _NumberedTold = tuple[int, Change, Told]
 
 
-@attrs.frozen
+@frozen
 class Prepared:
     """The change that one entry is, made beforehand of the entry and the view after it."""
 

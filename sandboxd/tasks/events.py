@@ -16,6 +16,7 @@ import attrs
 from sandboxd.a2a.model import Message
 from sandboxd.errors import Problem
 from sandboxd.hitl.envelope import PromptEnvelope
+from sandboxd.values import frozen
 
 FailKind = Literal["application", "infrastructure"]
 
@@ -55,7 +56,7 @@ Notice = Literal[
 Closure = Literal["withdrawn", "expired"]
 
 
-@attrs.frozen
+@frozen
 class Submitted:
     """A client created the task. `message` is what it sent, as it stands in the history."""
 
@@ -63,7 +64,7 @@ class Submitted:
     message: Message
 
 
-@attrs.frozen
+@frozen
 class Started:
     """The command runs. `facts` (policy, its digest, isolation, limits, program) become task metadata."""
 
@@ -71,7 +72,7 @@ class Started:
     facts: Mapping[str, Any]
 
 
-@attrs.frozen
+@frozen
 class Wrote:
     """Output was kept: `size` bytes from `offset` of the artifact's kept bytes.
 
@@ -88,7 +89,7 @@ class Wrote:
     cut: int = 0
 
 
-@attrs.frozen
+@frozen
 class Asked:
     """The program asks, and a live binding is open.
 
@@ -105,7 +106,7 @@ class Asked:
     by: str | None = None
 
 
-@attrs.frozen
+@frozen
 class Answered:
     """An answer was accepted: claimed and typed. `message` is the client's, for the history; a secret is not in it.
 
@@ -119,7 +120,7 @@ class Answered:
     enter: str = "LF"
 
 
-@attrs.frozen
+@frozen
 class Closed:
     """A prompt closed without an answer, and the task goes on. After `expired` it still waits for input."""
 
@@ -130,7 +131,7 @@ class Closed:
     summary: str
 
 
-@attrs.frozen
+@frozen
 class Noticed:
     """Something about a run that goes on, and that changes no state. `line` is the live line, as plain text."""
 
@@ -142,7 +143,7 @@ class Noticed:
     facts: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@frozen
 class Finished:
     """The end: completed, failed or canceled, and why. `detail` holds further facts, such as who canceled and their reason."""
 
@@ -156,7 +157,7 @@ class Finished:
     detail: Mapping[str, Any] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@frozen
 class Rejected:
     """Policy or file system said no: nothing ran. Every reason is on record."""
 

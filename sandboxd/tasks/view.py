@@ -21,11 +21,12 @@ from sandboxd.a2a.wire import rfc3339
 from sandboxd.hitl.envelope import envelope_json
 from sandboxd.tasks.events import Answered, Asked, Closed, Event, Finished, Noticed, Rejected, Started, Submitted, Wrote
 from sandboxd.tasks.machine import advance
+from sandboxd.values import frozen
 
 _News = Submitted | Started | Asked | Answered | Closed | Noticed | Finished | Rejected  # every event but output
 
 
-@attrs.frozen
+@frozen
 class ArtifactView:
     """An artifact so far: `size` kept bytes, of which the first `head` came before a cut of `cut` dropped bytes."""
 
@@ -36,7 +37,7 @@ class ArtifactView:
     head: int = 0
 
 
-@attrs.frozen
+@frozen
 class OpenPrompt:
     """The question that the status message shows; `is_open` is False once its own limit has passed."""
 
@@ -44,7 +45,7 @@ class OpenPrompt:
     is_open: bool = True
 
 
-@attrs.frozen
+@frozen
 class TaskView:
     """A task as of sequence number `seq` (0: nothing happened yet).
 

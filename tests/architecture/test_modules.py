@@ -40,6 +40,12 @@ def test_no_file_is_longer_than_can_be_held_in_mind(source_files: tuple[Path, ..
     assert {str(path): count for path, count in lengths.items() if count > LINES_MAX} == {}
 
 
+def test_every_value_is_made_by_the_function_that_is_for_it() -> None:
+    asking_attrs = [module for module in MODULES if "@attrs.frozen\n" in (REPOSITORY / module).read_text()]
+
+    assert asking_attrs == []
+
+
 def text_of(path: Path) -> str | None:
     """The text of a file, or None for one that is no text."""
     try:

@@ -17,6 +17,7 @@ from sandboxd.errors import LoadError
 from sandboxd.policy.table import Table
 from sandboxd.serving.private_file import read_private
 from sandboxd.targets import BadTarget, Network, Targets
+from sandboxd.values import frozen
 
 Form = Literal["json", "text"]
 NEWS: Final = ("asked", "reminder", "escalation", "invalid", "closed", "receipt", "alert")
@@ -27,7 +28,7 @@ CHANNELS_MAX: Final = 32
 TRIES: Final = 12
 
 
-@attrs.frozen
+@frozen
 class Webhook:
     """One place that is told of questions, and may bring signed answers.
 

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-import attrs
 from markupsafe import Markup, escape
 
 from sandboxd.errors import InvalidParams, Problem
+from sandboxd.values import frozen
 
 FIELDS_MAX: Final = 8
 CHOICES_MAX: Final = 12
@@ -24,7 +24,7 @@ Kind = Literal["string", "boolean", "integer", "number"]
 _KINDS: Final = ("string", "boolean", "integer", "number")
 
 
-@attrs.frozen
+@frozen
 class Field:
     """One member of the answer.
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.jsontext import parse_json
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.channels import rows
@@ -22,6 +20,7 @@ from sandboxd.cockpit.controller import Controller
 from sandboxd.cockpit.people import People
 from sandboxd.cockpit.record import Heard, Record
 from sandboxd.errors import Forbidden, InvalidParams, Problem, PromptNotOpen, TaskNotFound, Unauthenticated
+from sandboxd.values import frozen
 
 KEEP: Final = timedelta(seconds=2 * WINDOW_S)
 ID_MAX_CHARS: Final = 128
@@ -37,7 +36,7 @@ _KEYS: Final[Mapping[str, type]] = {
 _NEEDED: Final = ("id", "prompt_id", "payload")
 
 
-@attrs.frozen
+@frozen
 class Inbound:
     """Takes the signed answers of all channels."""
 

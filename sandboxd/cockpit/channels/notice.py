@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import attrs
-
 from sandboxd.a2a.jsontext import dump_json
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.cockpit.channels.config import Webhook
@@ -21,13 +19,14 @@ from sandboxd.cockpit.receipts.progress import progress_json, progress_text
 from sandboxd.cockpit.record import News, Record
 from sandboxd.hitl.envelope import plain_text
 from sandboxd.hitl.received import asks_secret
+from sandboxd.values import frozen
 
 SCHEMA: Final = "sandboxd.news/1"
 TEXT_MAX_CHARS: Final = 1000
 _CALLS: Final = re.compile(r"[@&<>`*_~|\[\]()]")
 
 
-@attrs.frozen
+@frozen
 class Notice:
     """One request, but for the signature, which says when it was made."""
 

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import attrs
-
 from sandboxd.cockpit import audit, rows
 from sandboxd.cockpit.audit import Entry
 from sandboxd.cockpit.codec import from_us, to_us
 from sandboxd.cockpit.record import News, Record
+from sandboxd.values import frozen
 
 LETTERS_MAX: Final = 1000
 
 
-@attrs.frozen
+@frozen
 class Standing:
     """How far a channel has come: `news` is the last piece that is settled, `tries` and `retry_at` are about the next one."""
 

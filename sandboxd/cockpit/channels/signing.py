@@ -16,6 +16,8 @@ from typing import Final
 
 import attrs
 
+from sandboxd.values import frozen
+
 WINDOW_S: Final = 300  # how far a sender's clock may be off, and how old a signature may be
 _LINK: Final = re.compile(
     r"(?P<number>[1-9][0-9]{0,15})-(?P<ends>[0-9]{1,12})-(?P<channel>[a-z0-9.-]{1,64})-(?P<mac>[A-Za-z0-9_-]{43})"
@@ -42,7 +44,7 @@ def why_not_signed(key: bytes, header: str, body: bytes, now: datetime) -> str:
     return ""
 
 
-@attrs.frozen
+@frozen
 class Link:
     """What a link says."""
 
@@ -50,7 +52,7 @@ class Link:
     channel: str
 
 
-@attrs.frozen
+@frozen
 class LinkKey:
     """Makes links, and reads those that it made."""
 

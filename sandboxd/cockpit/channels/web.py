@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
 import quart
 from markupsafe import Markup
 
@@ -29,6 +28,7 @@ from sandboxd.cockpit.web.questions_api import told
 from sandboxd.errors import InvalidParams, Problem, Refusal, Unauthenticated
 from sandboxd.hitl.received import asks_secret
 from sandboxd.serving.peer import PEER
+from sandboxd.values import frozen
 
 _POLICY: Final = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 _FIELD_MAX_CHARS: Final = 64 * 1024
@@ -40,7 +40,7 @@ _PAGE: Final = Markup("""<!doctype html>
 """)
 
 
-@attrs.frozen
+@frozen
 class LinkDoor:
     """The routes of links and of signed answers."""
 

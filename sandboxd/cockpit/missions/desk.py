@@ -42,6 +42,7 @@ from sandboxd.cockpit.reading import Refused, Seen, Unreachable, Unreadable
 from sandboxd.cockpit.record import Place
 from sandboxd.cockpit.records import Records, decide_question
 from sandboxd.cockpit.seats import Seats
+from sandboxd.values import frozen
 
 CALLS_MAX: Final = 16  # to one host
 SAID_MAX_CHARS: Final = 1000
@@ -59,7 +60,7 @@ class NotEnded(Exception):
     """What a mission left cannot be read yet; the text says why."""
 
 
-@attrs.frozen
+@frozen
 class Result:
     """What a mission's task left, read after its state was."""
 

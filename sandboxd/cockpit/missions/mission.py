@@ -17,6 +17,7 @@ from sandboxd.a2a.links import NO_LINKS, Links
 from sandboxd.a2a.model import TaskState
 from sandboxd.approvals.routing import Principal
 from sandboxd.cockpit.context import Preseed
+from sandboxd.values import frozen
 
 State = Literal["starting", "running", "awaiting-approval", "paused", "failed", "cancelled", "completed"]
 FINAL: Final = ("failed", "cancelled", "completed")
@@ -26,7 +27,7 @@ TRIES_MAX: Final = 8  # with waits of 1, 2, 4 … 60 s between them: two minutes
 Hold = Literal["", "unreachable", "refused", "unsure", "vanished", "unstoppable"]
 
 
-@attrs.frozen
+@frozen
 class Order:
     """What is to run, and where: an adapter-command/v1 envelope, a text, and the host by its configured name.
 
@@ -47,7 +48,7 @@ class Order:
     links: Links = NO_LINKS
 
 
-@attrs.frozen
+@frozen
 class Question:
     """One of its task's questions that is not closed.
 
@@ -63,7 +64,7 @@ class Question:
     is_barren: bool = False
 
 
-@attrs.frozen
+@frozen
 class End:
     """How it ended, where its task does not say that."""
 
@@ -71,7 +72,7 @@ class End:
     reason: str
 
 
-@attrs.frozen
+@frozen
 class Mission:
     """One mission. `rev` grows with every change.
 
@@ -134,7 +135,7 @@ class Mission:
         return stand(self)
 
 
-@attrs.frozen
+@frozen
 class Standing:
     """The state in the words of the approval workflow, why, and how it can go on where it does not by itself."""
 

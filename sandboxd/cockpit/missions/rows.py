@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-import attrs
-
 from sandboxd.approvals.record import Approval
 from sandboxd.cockpit import audit
 from sandboxd.cockpit.audit import Entry
@@ -19,11 +17,12 @@ from sandboxd.cockpit.codec import decode_value, encode_value, from_us, to_us
 from sandboxd.cockpit.missions.mission import Mission, Standing
 from sandboxd.cockpit.missions.steps import Asked, Event, decide, due
 from sandboxd.cockpit.record import Place
+from sandboxd.values import frozen
 
 _SELECT: Final = "SELECT number, body FROM missions "
 
 
-@attrs.frozen
+@frozen
 class By:
     """Who did it, by which account and channel."""
 
@@ -31,7 +30,7 @@ class By:
     channel: str
 
 
-@attrs.frozen
+@frozen
 class Kept:
     """A mission as it stands in the record."""
 
@@ -39,7 +38,7 @@ class Kept:
     mission: Mission
 
 
-@attrs.frozen
+@frozen
 class MissionNews:
     """A change of state; the mission is as it stands now."""
 

@@ -13,6 +13,7 @@ import attrs
 
 from sandboxd.approvals.record import Approval
 from sandboxd.cockpit.missions.mission import TRIES_MAX, End, Hold, Mission, Question
+from sandboxd.values import frozen
 
 WAIT_FIRST: Final = timedelta(seconds=1)
 WAIT_MAX: Final = timedelta(seconds=60)
@@ -21,12 +22,12 @@ WAIT_MAX: Final = timedelta(seconds=60)
 Act = Literal["send", "find", "stop", "look", "close"]
 
 
-@attrs.frozen
+@frozen
 class Sending:
     """The message is about to leave: from here on it may have arrived. It may leave if `find` is due after this."""
 
 
-@attrs.frozen
+@frozen
 class Failed:
     """What was to be done came to nothing. `never_left`: the host cannot have seen it. `refused`: it said no, for good."""
 
@@ -36,14 +37,14 @@ class Failed:
     refused: bool = False
 
 
-@attrs.frozen
+@frozen
 class Missing:
     """The host has no task of it. `acts_once`: the same message may be sent again, for it is acted on once."""
 
     acts_once: bool
 
 
-@attrs.frozen
+@frozen
 class Shown:
     """The host shows its task. `observed`: it waits for something that is not asked here. `looked`: as was asked for."""
 
@@ -54,14 +55,14 @@ class Shown:
     looked: bool = False
 
 
-@attrs.frozen
+@frozen
 class StillAsks:
     """Looked at anew, it asks what is closed here, and cannot be asked anew."""
 
     why: str
 
 
-@attrs.frozen
+@frozen
 class Asked:
     """A question of its task stands otherwise than before, or is new."""
 
@@ -69,19 +70,19 @@ class Asked:
     approval: Approval
 
 
-@attrs.frozen
+@frozen
 class Vanished:
     """The host does not know its task."""
 
     why: str
 
 
-@attrs.frozen
+@frozen
 class Resumed:
     """A person wants it to go on."""
 
 
-@attrs.frozen
+@frozen
 class Cancelled:
     """A person wants it to end."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final, Literal
 
-import attrs
-
 from sandboxd.a2a.wire import rfc3339
 from sandboxd.cockpit.receipts.receipt import What
 from sandboxd.cockpit.record import Record
+from sandboxd.values import frozen
 
 # done · now: waited for · lost: it will not come to this · unknown: whether it did is not told
 State = Literal["done", "now", "lost", "unknown", ""]
@@ -29,7 +28,7 @@ _READ: Final[tuple[tuple[What, State, str], ...]] = (
 )
 
 
-@attrs.frozen
+@frozen
 class Step:
     """One of the four. `at`: when it came on record here; `said_at`: by the host's own clock."""
 

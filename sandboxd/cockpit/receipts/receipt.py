@@ -18,6 +18,7 @@ from sandboxd.a2a.model import TaskState
 from sandboxd.a2a.wire import parse_rfc3339
 from sandboxd.cockpit.reading import Seen
 from sandboxd.hitl.envelope import plain_text
+from sandboxd.values import frozen
 
 # read, discarded, unfinished: as the host tells it · went-on: the program did · ended: its task did, and nothing was told of
 # the answer · silent: nothing will be told
@@ -31,7 +32,7 @@ _NOTICES: Final[Mapping[str, What]] = {
 }
 
 
-@attrs.frozen
+@frozen
 class Receipt:
     """One thing that is known. `said_at`: by the host's clock, where it tells; `at`: when it came on record here."""
 

@@ -16,11 +16,12 @@ from sandboxd.errors import LoadError
 from sandboxd.policy.table import Table
 from sandboxd.serving.bearer import digest_of, new_token, read_token
 from sandboxd.serving.private_file import make_private
+from sandboxd.values import frozen
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 
 
-@attrs.frozen
+@frozen
 class Caller:
     """A program that gives tasks; its commands run on `host`.
 
@@ -38,7 +39,7 @@ class Caller:
         return Principal(f"caller:{self.name}", f"caller:{self.name}", may_answer=True)
 
 
-@attrs.frozen
+@frozen
 class RelayConfig:
     """The relay, as far as it is configured."""
 

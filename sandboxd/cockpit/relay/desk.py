@@ -46,6 +46,7 @@ from sandboxd.errors import (
 )
 from sandboxd.hitl.envelope import parse_response
 from sandboxd.policy.adapter import parse_adapter_command
+from sandboxd.values import frozen
 
 CHANNEL: Final = "relay"
 ASKINGS_MAX: Final = 3  # of one question: then no valid answer is to be had, and the task fails
@@ -67,7 +68,7 @@ class _Known(Exception):  # a message that was taken before
         self.task_id = task_id
 
 
-@attrs.frozen
+@frozen
 class Story:
     """A caller's task as it stands at one moment; `asks`: the question that is open."""
 

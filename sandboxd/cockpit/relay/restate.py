@@ -18,13 +18,14 @@ from sandboxd.errors import AnswerInvalid, Problem
 from sandboxd.hitl.envelope import PROMPT_MAX_CHARS, plain_text
 from sandboxd.hitl.received import asks_secret
 from sandboxd.policy.table import Table
+from sandboxd.values import frozen
 
 CHOICES_MAX: Final = 32
 TEXT_MAX_CHARS: Final = 4000
 _MEMBER: Final = "answer"  # of what the caller answers; the asker's member is its own affair
 
 
-@attrs.frozen
+@frozen
 class Wording:
     """One rule. `choices`: what the caller may say, and the text that it means; empty: any text, which is passed on."""
 
@@ -34,7 +35,7 @@ class Wording:
     hosts: frozenset[str] = frozenset()
 
 
-@attrs.frozen
+@frozen
 class Restated:
     """A question in our own words, with what each choice means; stored as it was asked, whatever the rules say later."""
 

@@ -14,6 +14,7 @@ from sandboxd.cockpit import audit
 from sandboxd.cockpit.audit import Entry
 from sandboxd.cockpit.codec import from_us, to_us
 from sandboxd.cockpit.relay.restate import Restated
+from sandboxd.values import frozen
 
 ID_MAX_CHARS: Final = 256
 State = Literal["open", "answered", "closed"]
@@ -23,7 +24,7 @@ _QUESTIONS: Final = (
 )
 
 
-@attrs.frozen
+@frozen
 class RelayTask:
     """A caller's task, and the mission that is done for it. `gave_up_at`: no valid answer was to be had, so it has failed."""
 
@@ -37,7 +38,7 @@ class RelayTask:
     gave_up_at: datetime | None = None
 
 
-@attrs.frozen
+@frozen
 class RelayQuestion:
     """One asking of the question `record`; `message_id`: of the message that answered it, or is about to."""
 

@@ -38,13 +38,14 @@ from sandboxd.errors import (
 from sandboxd.serving.body import body_of, read_json, read_optional_object
 from sandboxd.serving.refusals import headers_of
 from sandboxd.serving.streaming import Tell, event, stream_answer
+from sandboxd.values import frozen
 
 BASE: Final = "/a2a"
 A2A_JSON: Final = "application/a2a+json"
 _MEDIA_TYPES: Final = (JSON, A2A_JSON)
 
 
-@attrs.frozen
+@frozen
 class _Stream:
     """A stream that is to be followed; `ends_when_asked`: as one that answers a send does (§11.7)."""
 
@@ -52,7 +53,7 @@ class _Stream:
     ends_when_asked: bool
 
 
-@attrs.frozen
+@frozen
 class _Call:
     desk: Desk
     caller: Caller
@@ -60,7 +61,7 @@ class _Call:
     params: Any
 
 
-@attrs.frozen
+@frozen
 class RelayDoor:
     """The routes of callers."""
 

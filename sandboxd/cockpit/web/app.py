@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-import attrs
 import quart
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
@@ -23,6 +22,7 @@ from sandboxd.errors import InvalidRequest, Refusal
 from sandboxd.serving.exchange import App, Exchange, Header, Receive, Send
 from sandboxd.serving.peer import PEER
 from sandboxd.serving.refusals import headers_of
+from sandboxd.values import frozen
 
 Handler = Callable[..., Awaitable[quart.Response]]
 BODY_MAX_BYTES: Final = 1024 * 1024
@@ -38,7 +38,7 @@ _HEADERS: Final[tuple[Header, ...]] = (
 _NOTHING: Final = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 
-@attrs.frozen
+@frozen
 class Route:
     """One row of the table. `is_open`: whoever it is; the handler is then called without a guest."""
 

@@ -20,6 +20,7 @@ from sandboxd.errors import Forbidden, InvalidJson, InvalidParams, Problem, Task
 from sandboxd.serving.body import body_of, read_json
 from sandboxd.serving.pace import Pace
 from sandboxd.serving.settings import DoorSettings
+from sandboxd.values import frozen
 
 NEWS_PAGE: Final = 100
 Kind = Literal["a text", "an object", "a list", "a whole number"]
@@ -27,7 +28,7 @@ _CLASSES: Final = {"a text": str, "an object": dict, "a list": list, "a whole nu
 VIEWERS_MAX: Final = 64  # streams of terminals: each asks its host a few times a second
 
 
-@attrs.frozen
+@frozen
 class Desk:
     """Put together once; `closing` ends every stream. `sessions` and `people` are the gate's."""
 

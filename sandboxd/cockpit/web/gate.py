@@ -30,6 +30,7 @@ from sandboxd.serving.ancestry import peer_credentials
 from sandboxd.serving.bearer import digest_of
 from sandboxd.serving.listeners import Listener
 from sandboxd.serving.peer import Peer
+from sandboxd.values import frozen
 
 Way = Literal["unix", "bearer", "proxy", "session"]
 PROXY_HEADER: Final = "Sandboxd-Proxy"
@@ -46,7 +47,7 @@ class Headers(Protocol):
         """The value of a header, or None."""
 
 
-@attrs.frozen
+@frozen
 class Guest:
     """Who sends a request, and how they came in. `is_still_in`: whether they would be let in now, as the same."""
 
@@ -56,7 +57,7 @@ class Guest:
     is_still_in: Callable[[], bool] = attrs.field(eq=False, repr=False)
 
 
-@attrs.frozen
+@frozen
 class Gate:
     """Knows who may come in. `origins`: by which addresses browsers reach us (`scheme://host[:port]`)."""
 

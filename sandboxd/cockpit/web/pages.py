@@ -21,6 +21,7 @@ import quart
 from sandboxd.cockpit.web.desk import Desk
 from sandboxd.errors import MethodNotFound
 from sandboxd.logs import logger
+from sandboxd.values import frozen
 
 _TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
@@ -33,7 +34,7 @@ XTERM: Final = {"xterm.mjs": "lib/xterm.mjs", "xterm.css": "css/xterm.css"}
 _log = logger(__name__)
 
 
-@attrs.frozen
+@frozen
 class Asset:
     """One file of the page."""
 

@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from sandboxd.cockpit.codec import from_us, to_us
+from sandboxd.values import frozen
 
 SESSIONS: Final = """
 CREATE TABLE sessions (
@@ -26,7 +27,7 @@ CREATE TABLE sessions (
 """
 
 
-@attrs.frozen
+@frozen
 class Session:
     """Somebody who has signed in. `digest`: of the session's secret; `tie`: to the token that was brought for it."""
 

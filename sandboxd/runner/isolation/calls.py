@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
+from sandboxd.values import frozen
 
 # The newest call that was looked at when this list was written (Linux 6.17). What a newer kernel adds is ENOSYS inside a run,
 # as on an older kernel, until somebody has looked at it.
@@ -172,7 +172,7 @@ _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
 }
 
 
-@attrs.frozen
+@frozen
 class Machine:
     """One architecture: its name for the filter (linux/audit.h), and whether a second table hides behind a bit (x32)."""
 

@@ -11,14 +11,13 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-import attrs
-
 from sandboxd.runner.isolation import entry, landlock, places, seccomp
 from sandboxd.runner.isolation.landlock import Ruleset
 from sandboxd.runner.isolation.sandbox import Sandbox, View
+from sandboxd.values import frozen
 
 
-@attrs.frozen
+@frozen
 class Confinement:
     """One run's, ready before the fork. `scratch`: its temporary folder (`standard`); `sandbox`: its namespaces (`strict`).
 

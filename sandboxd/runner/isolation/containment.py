@@ -14,16 +14,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from sandboxd.runner import cgroup
+from sandboxd.values import frozen
 
 _CHILD_S: Final = 10.0
 _MEMORY_BYTES: Final = 16 * 1024 * 1024
 _BURN_S: Final = 0.02
 
 
-@attrs.frozen
+@frozen
 class Contained:
     """What was proved: that `cgroup.kill` kills, or `why_not`; and the controllers whose limits a child has met."""
 

@@ -17,6 +17,7 @@ import attrs
 
 from sandboxd.errors import Problem
 from sandboxd.policy.model import Isolation
+from sandboxd.values import frozen
 
 Layer = Literal["limits", "no-new-privileges", "landlock", "seccomp", "cgroup", "bubblewrap", "concealment", "witness"]
 LAYERS: Final[tuple[Layer, ...]] = get_args(Layer)
@@ -29,7 +30,7 @@ STANDARD_LEAST_ABI: Final = 6
 STRICT_LEAST_ABI: Final = 1
 
 
-@attrs.frozen
+@frozen
 class Ability:
     """What a self-test found of one layer on this host.
 
@@ -45,7 +46,7 @@ class Ability:
     controllers: frozenset[str] = frozenset()  # of a cgroup: those whose limits a child has met
 
 
-@attrs.frozen
+@frozen
 class Host:
     """What this host can keep. `landlock_abi` 0: there is none."""
 
@@ -60,7 +61,7 @@ class Host:
         return None if found.works else found
 
 
-@attrs.frozen
+@frozen
 class Kept:
     """The level that a run gets; `note` says so where it is another one than was asked for."""
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-import attrs
-
 from sandboxd.policy.decide import LEVELS
 from sandboxd.policy.model import Isolation as Level
 from sandboxd.runner.isolation.levels import Host, Kept, resolve
+from sandboxd.values import frozen
 
 Word = Literal["yes", "part", "no"]
 
 
-@attrs.frozen
+@frozen
 class Promise:
     """One promise about runs: whether it is `kept` at each level, and what to know about it on this host."""
 

@@ -23,11 +23,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from sandboxd.runner import cgroup, linux
 from sandboxd.runner.isolation import places
 from sandboxd.runner.isolation.levels import BUBBLEWRAP
+from sandboxd.values import frozen
 
 CURE: Final = (
     "install bubblewrap with --bind-fd (0.10 or newer, or Debian 12's), on a host where users may make user namespaces; "
@@ -44,7 +43,7 @@ class Unusable(Exception):
     """bubblewrap did not make the namespaces; the message says why, in its own words where it had some."""
 
 
-@attrs.frozen
+@frozen
 class Bound:
     """A folder that was opened and checked, and where a run finds it (an absolute path)."""
 
@@ -52,7 +51,7 @@ class Bound:
     at: str
 
 
-@attrs.frozen
+@frozen
 class View:
     """What a run may reach. `read`: more of the host, by the operator's word; `tmp_bytes`: the size of a /tmp of its own."""
 
@@ -64,7 +63,7 @@ class View:
     tmp_bytes: int = 64 * 1024 * 1024
 
 
-@attrs.frozen
+@frozen
 class Sandbox:
     """Namespaces that are being made for a run. `pid` is bubblewrap's, a child of this process.
 
