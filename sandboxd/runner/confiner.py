@@ -19,14 +19,19 @@ from sandboxd.runner.isolation import sandbox, seccomp
 from sandboxd.runner.isolation.confinement import Confinement, begin_rules
 from sandboxd.runner.isolation.levels import Host
 from sandboxd.runner.isolation.sandbox import View
+from sandboxd.runner.isolation.seccomp import Filter
 from sandboxd.runner.meter import Meter
 from sandboxd.runner.protocol import SpawnerSetup
 from sandboxd.runner.scratch import Scratch
 from sandboxd.runner.seat import Admitted
 from sandboxd.values import frozen
 
-_filter_for = cache(seccomp.filter_for)
 _TMPDIR: Final = "TMPDIR"
+
+
+@cache
+def _filter_for(machine: str, *, network: bool, alone: bool, hidden: tuple[int, ...]) -> Filter:
+    return Filter(seccomp.filter_for(machine, network=network, alone=alone, hidden=hidden))
 
 
 @frozen

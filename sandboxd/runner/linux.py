@@ -42,7 +42,9 @@ _AGAIN_TRIES: Final = 8  # openat2(2): EAGAIN when something was renamed at that
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.syscall.argtypes = (ctypes.c_long,)  # of more there may be any
 _libc.prctl.restype = ctypes.c_int
+_libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 _CAPABILITY_VERSION_3: Final = 0x20080522  # linux/capability.h: two rows of three sets
 
 
@@ -54,7 +56,7 @@ def openat2(folder_fd: int, path: str, flags: int, *, resolve: int) -> int:
     how = struct.pack("=QQQ", flags | os.O_CLOEXEC, 0, resolve)
     code = errno.EAGAIN
     for _ in range(_AGAIN_TRIES):
-        fd = int(_libc.syscall(ctypes.c_long(_SYS_OPENAT2), ctypes.c_int(folder_fd), name, how, ctypes.c_size_t(len(how))))
+        fd = int(_libc.syscall(_SYS_OPENAT2, folder_fd, name, how, ctypes.c_size_t(len(how))))
         if fd >= 0:
             return fd
         code = ctypes.get_errno()
@@ -65,7 +67,7 @@ def openat2(folder_fd: int, path: str, flags: int, *, resolve: int) -> int:
 
 def prctl(option: int, value: int) -> None:
     """Set one attribute of this process (of this thread, for PR_SET_PDEATHSIG)."""
-    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
@@ -82,8 +84,12 @@ def give_memory_back() -> None:
 
 
 def syscall(number: int, *arguments: Any) -> int:
-    """What that call returned; `OSError` as the kernel says. Numbers are wrapped by the caller: C cannot know their size."""
-    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    """What that call returned; `OSError` as the kernel says.
+
+    A plain number is 32 bits wide, which the kernel's int and unsigned int are; any other is wrapped by the caller: C cannot
+    know its size.
+    """
+    result = int(_libc.syscall(number, *arguments))
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
@@ -106,7 +112,7 @@ def fork(cgroup_fd: int | None) -> tuple[int, bool]:
     """
     if cgroup_fd is not None:
         arguments = struct.pack("=11Q", _CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, cgroup_fd)
-        pid = int(_libc.syscall(ctypes.c_long(_SYS_CLONE3), arguments, ctypes.c_size_t(len(arguments))))
+        pid = int(_libc.syscall(_SYS_CLONE3, arguments, ctypes.c_size_t(len(arguments))))
         if pid >= 0:
             return pid, True
     return os.fork(), cgroup_fd is None

@@ -11,9 +11,10 @@ Arguments are compared by their low 32 bits, which is all that the kernel looks 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+_JUMP: Final = 0x05  # BPF_JMP | BPF_JA
 _LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _GREATER: Final = 0x25  # BPF_JMP | BPF_JGT | BPF_K
@@ -63,11 +64,6 @@ def only_on(architecture: int) -> Block:
     return ((_LOAD, 0, 0, _ARCHITECTURE_AT), (_EQUAL, 1, 0, architecture), *give(KILL))
 
 
-def if_above(bound: int, verdict: int) -> Block:
-    """That verdict when the accumulator is greater (unsigned), else go on."""
-    return ((_GREATER, 0, 1, bound), *give(verdict))
-
-
 def if_any_bit(bits: int, verdict: int) -> Block:
     """That verdict when one of those bits is set, else go on."""
     return ((_ANY_BIT, 0, 1, bits), *give(verdict))
@@ -95,6 +91,58 @@ def if_equal(value: int, then: Block) -> Block:
     """Go into the block when the accumulator has that value, else past it. The block must end with a verdict."""
     assert len(then) <= _ROW_MAX and then[-1][0] == _RETURN  # a block that ran on would judge with another accumulator
     return ((_EQUAL, 0, len(then), value), *then)
+
+
+def by_range(starts: Mapping[int, Block]) -> Block:
+    """Into the block of the greatest start that is not above the accumulator. Needs a start at 0; blocks end with a verdict.
+
+    A binary search: the kernel runs through the program once for every number there is when it takes it (kernel/seccomp.c,
+    `seccomp_cache_prepare`), so that a list, in which each number passes all that stand before it, takes a millisecond.
+    Blocks that are the same stand there once.
+    """
+    ranges = [(start, block) for start, block in sorted(starts.items())]
+    ranges = [pair for before, pair in zip([(0, ()), *ranges], ranges, strict=False) if before[1] != pair[1]]
+    assert ranges[0][0] == 0 and all(block[-1][0] == _RETURN for _, block in ranges)
+    tail = _Tail()
+    tail.search(ranges)
+    return tail.instructions()
+
+
+class _Tail:
+    """A program from its end to the front: what is there already lies ahead of what comes, where BPF can jump to."""
+
+    def __init__(self) -> None:
+        self._backwards: list[Instruction] = []
+        self._places: dict[Block, int] = {}  # of a block's first instruction, counted from the end
+
+    def instructions(self) -> Block:
+        """All that is there, in the order in which it runs."""
+        return tuple(reversed(self._backwards))
+
+    def search(self, ranges: Sequence[tuple[int, Block]]) -> int:
+        """Where it begins to look for one of these ranges."""
+        if len(ranges) == 1:
+            return self._place(ranges[0][1])
+        middle = len(ranges) // 2
+        above, below = self.search(ranges[middle:]), self.search(ranges[:middle])
+        above, below = self._near(above), self._near(below)
+        here = len(self._backwards)
+        return self._put((_GREATER, here - above - 1, here - below - 1, ranges[middle][0] - 1))
+
+    def _place(self, block: Block) -> int:
+        if block not in self._places:
+            for instruction in reversed(block):
+                self._places[block] = self._put(instruction)
+        return self._places[block]
+
+    def _near(self, place: int) -> int:
+        """That place, or where a jump to it is, for one that can only be reached by a jump of its own."""
+        distance = len(self._backwards) - place
+        return place if distance < _ROW_MAX else self._put((_JUMP, 0, 0, distance - 1))
+
+    def _put(self, instruction: Instruction) -> int:
+        self._backwards.append(instruction)
+        return len(self._backwards) - 1
 
 
 def assemble(blocks: Sequence[Block]) -> bytes:

@@ -11,9 +11,10 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from sandboxd.runner.isolation import entry, landlock, places, seccomp
+from sandboxd.runner.isolation import entry, landlock, places
 from sandboxd.runner.isolation.landlock import Ruleset
 from sandboxd.runner.isolation.sandbox import Sandbox, View
+from sandboxd.runner.isolation.seccomp import Filter
 from sandboxd.values import frozen
 
 
@@ -27,7 +28,7 @@ class Confinement:
     level: Literal["standard", "strict"]
     view: View
     landlock_abi: int
-    filter: bytes
+    filter: Filter
     scratch: str | None = None
     sandbox: Sandbox | None = None
     rules: Ruleset | None = None
@@ -61,7 +62,7 @@ class Confinement:
 
     def filter_calls(self) -> None:
         """The last step before exec."""
-        seccomp.apply(self.filter)
+        self.filter.apply()
 
     def _allow_own(self, rules: Ruleset, writable: Sequence[int]) -> None:
         view = self.view

@@ -63,7 +63,7 @@ _WHY: Final = {
 
 def abi() -> int:
     """The kernel's ABI version, from 1; `OSError` where Landlock cannot be used (`why_not` says it in words)."""
-    return linux.syscall(_CREATE, ctypes.c_void_p(None), ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_VERSION))
+    return linux.syscall(_CREATE, None, ctypes.c_size_t(0), _CREATE_VERSION)
 
 
 def why_not(error: OSError) -> tuple[str, str]:
@@ -82,7 +82,7 @@ class Ruleset:
         net = 0 if network else _NET_BIND_CONNECT_TCP
         whole = struct.pack("=QQQ", self.handled, net, _SCOPES)
         size = 8 if version < 4 else 16 if version < 6 else 24
-        self.fd = linux.syscall(_CREATE, whole[:size], ctypes.c_size_t(size), ctypes.c_uint32(0))
+        self.fd = linux.syscall(_CREATE, whole[:size], ctypes.c_size_t(size), 0)
 
     def allow(self, fd: int, access: int) -> None:
         """Let what `fd` names (O_PATH will do), and all below it, be used so.
@@ -93,7 +93,7 @@ class Ruleset:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             granted &= _FILE
         rule = struct.pack("=Qi", granted, fd)
-        linux.syscall(_ADD, ctypes.c_int(self.fd), ctypes.c_int(_RULE_PATH_BENEATH), rule, ctypes.c_uint32(0))
+        linux.syscall(_ADD, self.fd, _RULE_PATH_BENEATH, rule, 0)
 
     def allow_path(self, path: str, access: int) -> None:
         """The same for a name of the host's own; nothing happens where there is none."""
@@ -108,7 +108,7 @@ class Ruleset:
 
     def restrict_self(self) -> None:
         """From here on this thread and everything that it starts is bound. Needs no_new_privs."""
-        linux.syscall(_RESTRICT, ctypes.c_int(self.fd), ctypes.c_uint32(0))
+        linux.syscall(_RESTRICT, self.fd, 0)
 
     def close(self) -> None:
         """Give the descriptor back; what is in force stays."""

@@ -35,7 +35,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Callable
+import struct
 from typing import Final
 
 from sandboxd.runner import linux
@@ -113,9 +113,13 @@ _PRIO_PROCESS: Final = 0
 _IOPRIO_WHO_PROCESS: Final = 1
 _ASK_BY_PID: Final = ("getsid", "sched_getattr", "sched_rr_get_interval")
 _ASK_BUT_OF_HIDDEN: Final = ("getpgid", "sched_getscheduler", "sched_getparam")
+_SETS_BY_PID: Final = ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
 _PR_SCHED_CORE: Final = 62  # linux/prctl.h
 _SET_MODE_FILTER: Final = 1
 _SYS_SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
+_NO_CALL: Final = -1  # ENOSYS
+
+_Rule = tuple[tuple[str, ...], Block]  # names of calls, and how they are judged
 
 _YES: Final = bpf.give(bpf.ALLOW)
 _NO: Final = bpf.refuse(errno.EPERM)
@@ -131,8 +135,18 @@ _OWN_PRIORITY: Final = _only(0, _PRIO_PROCESS, then=_only(1, 0))
 _OWN_IO_PRIORITY: Final = _only(0, _IOPRIO_WHO_PROCESS, then=_only(1, 0))
 
 
-class _Program(ctypes.Structure):
-    _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+class Filter:
+    """A program as the kernel takes it, ready before a fork: what a forked child makes or touches is a page that is copied."""
+
+    def __init__(self, program: bytes) -> None:
+        self._number = _SYS_SECCOMP.get(os.uname().machine, _NO_CALL)
+        self._instructions = ctypes.create_string_buffer(program, len(program))
+        # struct sock_fprog: how many, and where they are
+        self._program = struct.pack("@HP", len(program) // 8, ctypes.addressof(self._instructions))
+
+    def apply(self) -> None:
+        """From here on this process and all that it starts is bound. Needs no_new_privs; `OSError` as the kernel says."""
+        linux.syscall(self._number, _SET_MODE_FILTER, 0, self._program)
 
 
 def filter_for(machine: str, *, network: bool, alone: bool, hidden: tuple[int, ...] = ()) -> bytes:
@@ -142,52 +156,51 @@ def filter_for(machine: str, *, network: bool, alone: bool, hidden: tuple[int, .
     `hidden`: pids whose process group is not told.
     """
     here = MACHINES[machine]
-
-    def numbers(*names: str) -> list[int]:
-        return [number for name in names if (number := here.number(name)) is not None]
-
-    def on(name: str, then: Block) -> Block:
-        number = here.number(name)
-        return () if number is None else bpf.if_equal(number, then)
-
-    blocks = [
-        bpf.only_on(here.audit),
-        bpf.load_number(),
-        bpf.if_above(_X32 - 1, bpf.KILL) if here.has_x32 else (),
-        bpf.if_above(LAST_KNOWN, bpf.refuse(errno.ENOSYS)),
-        bpf.if_one_of(numbers(*_REFUSED), _NO),
-        bpf.if_one_of(numbers("clone3", "openat2"), bpf.refuse(errno.ENOSYS)),  # flags and mode stand in memory
-        () if network else bpf.if_one_of(numbers("bind", "listen", "connect"), _NO_NETWORK),  # a pair is bound to nothing
-        *(() if alone else _names_are_closed(numbers, on)),
-        *(on(name, _mode(1)) for name in _MODE_AT_1),
-        *(on(name, _mode(2)) for name in _MODE_AT_2),
-        on("open", _open(flags_at=1)),
-        on("openat", _open(flags_at=2)),
-        on("clone", _clone()),
-        on("socket", _socket(network)),
-        on("socketpair", _socketpair()),
-        on("ioctl", _ioctl(network)),
-        on("fcntl", (*bpf.load_argument(1), *bpf.if_one_of(_LEASES, _NO), *_YES)),
-        on("fallocate", _fallocate()),
-        on("prctl", _prctl(alone)),
-        on("setsockopt", _setsockopt()),
-        *(
-            on(name, _only(0, 0))
-            for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
-        ),
-        on("setpriority", _OWN_PRIORITY),
-        on("ioprio_set", _OWN_IO_PRIORITY),
-        *(() if alone else _pids_are_closed(numbers, on, hidden)),
-        on("personality", (*bpf.load_argument(0), *bpf.if_one_of((_PER_LINUX, _ASK_PERSONALITY), bpf.ALLOW), *bpf.give(_NO))),
-    ]
-    return bpf.assemble([*blocks, bpf.give(bpf.ALLOW)])
+    told: dict[int, Block] = {}
+    for names, block in _rules(network=network, alone=alone, hidden=hidden):
+        for name in names:
+            if (number := here.number(name)) is not None:
+                told.setdefault(number, block)
+    starts = {number: told.get(number, _YES) for number in range(LAST_KNOWN + 1)}
+    starts[LAST_KNOWN + 1] = bpf.give(bpf.refuse(errno.ENOSYS))
+    if here.has_x32:
+        starts[_X32] = bpf.give(bpf.KILL)
+    return bpf.assemble((bpf.only_on(here.audit), bpf.load_number(), bpf.by_range(starts)))
 
 
 def apply(program: bytes) -> None:
-    """From here on this process and all that it starts is bound. Needs no_new_privs; `OSError` as the kernel says."""
-    prog = _Program(len(program) // 8, program)
-    number = _SYS_SECCOMP[os.uname().machine]
-    linux.syscall(number, ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(0), ctypes.cast(ctypes.pointer(prog), ctypes.c_void_p))
+    """The same for a program that nothing was made ready of."""
+    Filter(program).apply()
+
+
+def _rules(*, network: bool, alone: bool, hidden: tuple[int, ...]) -> tuple[_Rule, ...]:
+    """Which calls are judged how; of two rules for a call the first holds, and a call without one is allowed."""
+    return (
+        (_REFUSED, bpf.give(_NO)),
+        (("clone3", "openat2"), bpf.give(bpf.refuse(errno.ENOSYS))),  # flags and mode stand in memory
+        *(() if network else ((("bind", "listen", "connect"), bpf.give(_NO_NETWORK)),)),  # a pair is bound to nothing
+        *(() if alone else _names_are_closed()),
+        (_MODE_AT_1, _mode(1)),
+        (_MODE_AT_2, _mode(2)),
+        (("open",), _open(flags_at=1)),
+        (("openat",), _open(flags_at=2)),
+        (("clone",), _clone()),
+        (("socket",), _socket(network)),
+        (("socketpair",), _socketpair()),
+        (("ioctl",), _ioctl(network)),
+        (("fcntl",), (*bpf.load_argument(1), *bpf.if_one_of(_LEASES, _NO), *_YES)),
+        (("fallocate",), _fallocate()),
+        (("prctl",), _prctl(alone)),
+        (("setsockopt",), _setsockopt()),
+        (_SETS_BY_PID, _only(0, 0)),
+        (("setpriority",), _OWN_PRIORITY),
+        (("ioprio_set",), _OWN_IO_PRIORITY),
+        *(() if alone else _pids_are_closed(hidden)),
+        (
+            ("personality",),
+            (*bpf.load_argument(0), *bpf.if_one_of((_PER_LINUX, _ASK_PERSONALITY), bpf.ALLOW), *bpf.give(_NO)),
+        ),
+    )
 
 
 def _clone() -> Block:
@@ -217,26 +230,24 @@ def _socketpair() -> Block:
     return (*bpf.load_argument(0), *bpf.if_equal(_AF_UNIX, of_streams), *bpf.give(_NO_NETWORK))
 
 
-def _names_are_closed(numbers: Callable[..., list[int]], on: Callable[[str, Block], Block]) -> tuple[Block, ...]:
+def _names_are_closed() -> tuple[_Rule, ...]:
     return (
-        bpf.if_one_of(numbers(*_WATCHES), bpf.refuse(errno.ENOSYS)),
-        bpf.if_one_of(numbers(*_BY_NAME), _NO),
-        bpf.if_one_of(numbers(*_ATTRIBUTES_BY_NAME), bpf.refuse(errno.ENOTSUP)),  # `cp -a` and `tar` take it as they find it
-        on("utimensat", _by_descriptor()),
+        (_WATCHES, bpf.give(bpf.refuse(errno.ENOSYS))),
+        (_BY_NAME, bpf.give(_NO)),
+        (_ATTRIBUTES_BY_NAME, bpf.give(bpf.refuse(errno.ENOTSUP))),  # `cp -a` and `tar` take it as they find it
+        (("utimensat",), _by_descriptor()),
     )
 
 
-def _pids_are_closed(
-    numbers: Callable[..., list[int]], on: Callable[[str, Block], Block], hidden: tuple[int, ...]
-) -> tuple[Block, ...]:
+def _pids_are_closed(hidden: tuple[int, ...]) -> tuple[_Rule, ...]:
     return (
-        bpf.if_one_of(numbers(*_ASKS_BY_MEMORY), _NO),
-        *(on(name, _unless_of(hidden)) for name in _ASK_BUT_OF_HIDDEN),
-        *(on(name, _only(0, 0)) for name in _ASK_BY_PID),
-        on("sched_getaffinity", _only(0, 0, otherwise=bpf.refuse(errno.ENOSYS))),
-        *(on(name, _clock()) for name in _BY_CLOCK),
-        on("getpriority", _OWN_PRIORITY),
-        on("ioprio_get", _OWN_IO_PRIORITY),
+        (_ASKS_BY_MEMORY, bpf.give(_NO)),
+        (_ASK_BUT_OF_HIDDEN, _unless_of(hidden)),
+        (_ASK_BY_PID, _only(0, 0)),
+        (("sched_getaffinity",), _only(0, 0, otherwise=bpf.refuse(errno.ENOSYS))),
+        (_BY_CLOCK, _clock()),
+        (("getpriority",), _OWN_PRIORITY),
+        (("ioprio_get",), _OWN_IO_PRIORITY),
     )
 
 

@@ -156,7 +156,7 @@ def _bubblewrap(path: str) -> Ability:
             return Ability("bubblewrap", works=False, reason=str(error), cure=sandbox.CURE)
         told, tell = os.pipe()
         try:
-            confinement = Confinement("strict", view, 1, b"", sandbox=made)
+            confinement = Confinement("strict", view, 1, seccomp.Filter(b""), sandbox=made)
             why = _in_child(lambda: _look_around(made, confinement, folder, secret, tell))
         finally:
             os.close(tell)
