@@ -60,12 +60,15 @@ class Meter:
     def watch(
         self, folder: str, most_bytes: int, *, members: Callable[[], Collection[int]], passed: Callable[[], None]
     ) -> None:
-        """Have that folder measured until `forget`. `members`: pids of the run; `passed`: called once, when it is too much."""
-        self._watched[os.path.realpath(folder)] = _Watched(most_bytes, members, passed)
+        """Have that folder, by its real path, measured until `forget`.
+
+        `members`: pids of the run; `passed`: called once, when it is too much.
+        """
+        self._watched[folder] = _Watched(most_bytes, members, passed)
 
     def forget(self, folder: str) -> None:
         """Look at it no more."""
-        self._watched.pop(os.path.realpath(folder), None)
+        self._watched.pop(folder, None)
 
     def timeout_s(self) -> float | None:
         """How long nothing is to be done here; None: for ever."""

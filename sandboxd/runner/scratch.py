@@ -26,6 +26,7 @@ class Scratch:
         self._is_own = folder is None
         self._folder = folder or tempfile.mkdtemp(prefix="sandboxd-")
         Path(self._folder).mkdir(mode=0o700, exist_ok=True)
+        self._folder = os.path.realpath(self._folder)
         self._number = 0
         self._removing: Iterator[None] | None = None
         self._pending = [entry.path for entry in os.scandir(self._folder)]
@@ -37,7 +38,9 @@ class Scratch:
 
     def make(self) -> str:
         """A fresh folder for one run; `OSError`."""
-        return tempfile.mkdtemp(prefix="run-", dir=self._folder)
+        path = f"{self._folder}/run-{os.urandom(8).hex()}"
+        Path(path).mkdir(mode=0o700)
+        return path
 
     def remove_soon(self, path: str) -> None:
         """Have a run's folder removed by the next calls of `remove_some`."""
