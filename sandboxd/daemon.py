@@ -62,10 +62,11 @@ from sandboxd.serving.listeners import Listener
 from sandboxd.serving.pace import Pace
 from sandboxd.serving.server import serve
 from sandboxd.serving.settings import DoorSettings
-from sandboxd.store.base import STORE_NAME
 from sandboxd.store.feed import Feed
+from sandboxd.store.opening import Begun, begin_store
 from sandboxd.store.recovery import recover
-from sandboxd.store.sqlite import open_store
+from sandboxd.store.schema import STORE_NAME
+from sandboxd.store.sqlite import opened_store
 from sandboxd.targets import Targets
 
 LAST_RESORT_S: Final = 60.0  # below systemd's 90 s; the bounds that a stop has add up to some 35 s
@@ -82,12 +83,14 @@ class SpawnerDied(Unable):
 
 
 @asynccontextmanager
-async def open_host(config: Config, cgroup: Path | None = None, newborn: Newborn | None = None) -> AsyncIterator[Host]:
+async def open_host(
+    config: Config, cgroup: Path | None = None, newborn: Newborn | None = None, begun: Begun | None = None
+) -> AsyncIterator[Host]:
     """The engine without doors. At the end of the block every run is over and on record.
 
     `cgroup`: the one that was delegated to this process; None: where it is, if that can be written. `newborn`: the spawner's
-    process, where it was begun already. Raises `LoadError` (a pack
-    or policy), `StoreUnavailable`, `SpawnerUnavailable`; `Unrecorded` at the end, when the store did not take it.
+    process, and `begun`: the store, where they were begun already. Raises `LoadError` (a pack or policy), `StoreUnavailable`,
+    `SpawnerUnavailable`; `Unrecorded` at the end, when the store did not take it.
     """
     clock = SystemClock()
     limits = config.limits
@@ -95,7 +98,9 @@ async def open_host(config: Config, cgroup: Path | None = None, newborn: Newborn
     async with AsyncExitStack() as stack:
         if newborn is None:
             newborn = await stack.enter_async_context(birth.newborn())
-        store = await stack.enter_async_context(open_store(config.state_dir / STORE_NAME))
+        if begun is None:
+            begun = await stack.enter_async_context(begin_store(config.state_dir / STORE_NAME))
+        store = await stack.enter_async_context(opened_store(begun))
         feed = Feed(store)
         stack.callback(feed.close)
         await brief(newborn, setup_of(config, cgroup))  # it makes itself ready while the packs are read here
@@ -157,7 +162,13 @@ async def open_host(config: Config, cgroup: Path | None = None, newborn: Newborn
 
 
 async def run(
-    written: Config, manager: Manager, cgroup: Path | None, hangups: AsyncIterator[int] | None, newborn: Newborn
+    written: Config,
+    manager: Manager,
+    cgroup: Path | None,
+    hangups: AsyncIterator[int] | None,
+    newborn: Newborn,
+    *,
+    begun: Begun,
 ) -> None:
     """The daemon, until it is told to stop. `hangups`: the SIGHUPs, each a wish for a reload."""
     config = placed(written, manager.credentials)
@@ -169,7 +180,7 @@ async def run(
         ping_s=config.limits.ping_s,
     )
     tokens = list(tokens_of(config))
-    async with open_host(config, cgroup, newborn) as host:
+    async with open_host(config, cgroup, newborn, begun) as host:
         counted.note(written)  # the store is ours, and no door is open yet
         gate = Gate(tokens, lambda: host.spawner.pid, TokenBook(config.state_dir / TOKEN_BOOK, config.tokens))
         keys = CardKeys(config.state_dir / CARD_KEYS, host.clock.now())

@@ -1,7 +1,7 @@
 """What comes before everything else, so that two processes can load their code at once?
 
-The config is read, and what must be true of this process is made so. Then the spawner's process is begun, and most of the
-daemon's own code is imported only then: each takes a third of a second and more, and nobody is answered before both are done.
+The config is read, and what must be true of this process is made so. Then the spawner's process is begun, and a thread that
+opens the store, and most of the daemon's own code is imported only then: nobody is answered before all three are done.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from sandboxd.runner import birth, linux
 from sandboxd.service import delegation
 from sandboxd.service.hangups import open_hangups
 from sandboxd.service.manager import Manager, take
+from sandboxd.store.opening import begin_store
+from sandboxd.store.schema import STORE_NAME
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -60,13 +62,13 @@ def _no_watch_left() -> None:
     _log.warning("no epoll watch is left to its user (fs.epoll.max_user_watches), whose tasks have them: it goes on by poll")
 
 
-async def _run(written: Config, manager: Manager, cgroup: Path | None) -> None:
+async def _run(config: Config, manager: Manager, cgroup: Path | None) -> None:
     with ExitStack() as stack:
         hangups = open_hangups(stack)  # a SIGHUP that comes while it starts must not end it
-        async with birth.newborn() as newborn:
+        async with birth.newborn() as newborn, begin_store(config.state_dir / STORE_NAME) as begun:
             from sandboxd import daemon  # noqa: PLC0415 - at the top it would be loaded before the spawner begins
 
-            await daemon.run(written, manager, cgroup, hangups, newborn)
+            await daemon.run(config, manager, cgroup, hangups, newborn, begun=begun)
 
 
 def _refuse_root(config: Config) -> None:

@@ -11,7 +11,8 @@ from sandboxd.cli.exits import Exit, Failure
 from sandboxd.cli.options import json_option
 from sandboxd.cli.settings import is_there, read_config
 from sandboxd.store.backup import back_up
-from sandboxd.store.base import STORE_NAME, StoreUnavailable
+from sandboxd.store.base import StoreUnavailable
+from sandboxd.store.schema import STORE_NAME
 
 
 @click.command()

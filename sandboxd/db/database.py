@@ -2,18 +2,21 @@
 
 `open_database` gives one: `write` for one piece of work that is on disk when it returns, `read` for one look at one moment.
 Nothing here knows what the tables mean. Every start looks at the file's pages; after a daemon that could not close it (its log
-is still there) it also looks whether tables and indexes agree, and takes longer for it.
+is still there) it also looks whether tables and indexes agree, and takes longer for it. A thread of its own does that, so
+whoever has something else to do begins by `begin_opening`.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
@@ -25,13 +28,15 @@ from sandboxd.db.schema import Schema, check_belongs, migrate
 from sandboxd.db.writer import Writer
 from sandboxd.values import frozen
 
+if TYPE_CHECKING:
+    from outcome import Outcome
+
 T = TypeVar("T")
 
 READERS: Final = 3
 CHECK_LIMIT_S: Final = 2.0  # a look at every page takes about 1 s a gigabyte; a start must not wait for more than this
 UNCLEAN_CHECK_LIMIT_S: Final = 10.0  # where there is reason to look; below systemd's 90 s for a start
 CLOSE_LIMIT_S: Final = 10.0
-_STEPS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's virtual machine: well under a millisecond
 
 
 @frozen
@@ -104,12 +109,61 @@ class Database:
             raise DatabaseUnavailable(f"it could not be closed within {CLOSE_LIMIT_S:g} s")
 
 
+class Opening:
+    """A file that is being opened, from the moment that this is made, whatever else this thread does."""
+
+    def __init__(self, path: Path, schema: Schema, beside: Beside) -> None:
+        self._beside = beside
+        self._found: Outcome[_Opened] | None = None
+        self._is_taken = False
+        self._database: Database | None = None
+        self._done = trio.Event()
+        self._token = trio.lowlevel.current_trio_token()
+        trio.lowlevel.start_thread_soon(partial(_open, path, schema), self._deliver, "opens a database")
+
+    def _deliver(self, found: Outcome[_Opened]) -> None:
+        self._found = found
+        self._token.run_sync_soon(self._done.set)
+
+    async def database(self) -> Database:
+        """The file, once it is open; `DatabaseUnavailable` says why it is not. For one caller."""
+        await self._done.wait()
+        assert self._found is not None
+        self._is_taken = True
+        self._database = Database(self._found.unwrap(), self._beside)
+        return self._database
+
+    async def close(self) -> None:
+        """Close it, as soon as it is open; not cut short by cancellation, and bounded as opening and `Database.close` are."""
+        with trio.CancelScope(shield=True):
+            if not self._is_taken:  # what ended the block is told; that this would not have opened either is not
+                with suppress(DatabaseUnavailable):
+                    await self.database()
+            if self._database is not None:
+                await self._database.close()
+
+
 async def open_database(path: Path, schema: Schema, beside: Beside = NOTHING) -> Database:
     """Open or make the file and bring its schema up to date; the caller closes it. `DatabaseUnavailable` says why not.
 
     `beside`: what is flushed before every commit.
     """
-    return Database(await trio.to_thread.run_sync(_open, path, schema), beside)
+    opening = Opening(path, schema, beside)
+    try:
+        return await opening.database()
+    except trio.Cancelled:
+        await opening.close()  # what nobody has would stay open
+        raise
+
+
+@asynccontextmanager
+async def begin_opening(path: Path, schema: Schema, beside: Beside = NOTHING) -> AsyncIterator[Opening]:
+    """As `open_database`, but by a thread while the block goes on; closed at its end, also where nobody asked for it."""
+    opening = Opening(path, schema, beside)
+    try:
+        yield opening
+    finally:
+        await opening.close()
 
 
 def _open(path: Path, schema: Schema) -> _Opened:
@@ -148,17 +202,39 @@ def _open(path: Path, schema: Schema) -> _Opened:
 def _check(connection: sqlite3.Connection, *, was_closed: bool) -> Found:
     """Look for damage, in bounded time: a file too large for that is taken as it is, which `Found` says."""
     began = time.monotonic()
-    stop_at = began + (CHECK_LIMIT_S if was_closed else UNCLEAN_CHECK_LIMIT_S)
     check = "quick_check" if was_closed else "integrity_check"
-    connection.set_progress_handler(lambda: time.monotonic() > stop_at, _STEPS_BETWEEN_LOOKS)
-    try:
-        (found,) = connection.execute(f"PRAGMA {check}(1)").fetchone()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-            raise
+    found = None
+    with _interrupted_after(connection, CHECK_LIMIT_S if was_closed else UNCLEAN_CHECK_LIMIT_S) as is_late:
+        try:
+            (found,) = connection.execute(f"PRAGMA {check}(1)").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+    # An interrupted look may take pages that it did not come to for lost ones, and say so: then it says nothing.
+    if is_late.is_set():
         return Found(was_closed, None, time.monotonic() - began)
-    finally:
-        connection.set_progress_handler(None, 0)
     if found != "ok":
         raise DatabaseUnavailable(f"it is damaged: {found}\n  {place.RESTORE}")
     return Found(was_closed, True, time.monotonic() - began)
+
+
+@contextmanager
+def _interrupted_after(connection: sqlite3.Connection, limit_s: float) -> Iterator[threading.Event]:
+    """SQLite is told to stop once the time is over, which the event says.
+
+    By another thread: a function that SQLite calls in between would wait for the interpreter each time, while code is loaded.
+    """
+    is_late = threading.Event()
+
+    def interrupt() -> None:
+        is_late.set()
+        connection.interrupt()
+
+    timer = threading.Timer(limit_s, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield is_late
+    finally:
+        timer.cancel()
+        timer.join()  # nothing after this is interrupted

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 import attrs
 
@@ -21,8 +21,6 @@ from sandboxd.errors import Unable
 from sandboxd.tasks.events import Event
 from sandboxd.tasks.view import TaskView
 from sandboxd.values import frozen
-
-STORE_NAME: Final = "sandboxd.sqlite3"  # below the config's `state_dir`
 
 PromptState = Literal["open", "answered", "withdrawn", "expired", "ended", "reissued"]
 

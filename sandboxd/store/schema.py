@@ -12,6 +12,8 @@ from typing import Final
 
 from sandboxd.db.schema import Schema
 
+STORE_NAME: Final = "sandboxd.sqlite3"  # below the config's `state_dir`
+
 _FIRST: Final = """
 CREATE TABLE tasks (
     number INTEGER PRIMARY KEY,

@@ -23,7 +23,7 @@ from sandboxd.a2a.model import Message
 from sandboxd.chain import Kept
 from sandboxd.db.batch import Alike
 from sandboxd.db.connection import DatabaseUnavailable
-from sandboxd.db.database import CHECK_LIMIT_S, Database, Found, open_database
+from sandboxd.db.database import CHECK_LIMIT_S, Database, Found
 from sandboxd.store import audit, changes, foreseen, pushes, queries, retention, sends
 from sandboxd.store.base import (
     AuditEntry,
@@ -44,7 +44,7 @@ from sandboxd.store.base import (
 )
 from sandboxd.store.codec import Undecodable
 from sandboxd.store.files import Files, OutputDamaged
-from sandboxd.store.schema import SCHEMA
+from sandboxd.store.opening import Begun, begin_store
 from sandboxd.tasks.view import TaskView
 
 T = TypeVar("T")
@@ -310,13 +310,19 @@ class SqliteStore:
 @asynccontextmanager
 async def open_store(path: Path) -> AsyncIterator[SqliteStore]:
     """Open or make the store at `path`, and close it in the end; `StoreUnavailable` says why it cannot be opened."""
-    files = Files(path)
+    async with begin_store(path) as begun, opened_store(begun) as store:
+        yield store
+
+
+@asynccontextmanager
+async def opened_store(begun: Begun) -> AsyncIterator[SqliteStore]:
+    """As `open_store`, of a file that is being opened already."""
     try:
-        database = await open_database(path, SCHEMA, files)
+        database = await begun.opening.database()
     except DatabaseUnavailable as error:
-        raise StoreUnavailable(f"cannot open the store `{path}`: {error}") from error
+        raise StoreUnavailable(f"cannot open the store `{begun.path}`: {error}") from error
     _tell(database.found)
-    store = SqliteStore(database, files)
+    store = SqliteStore(database, begun.files)
     try:
         await store.look_at_files()
         yield store

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from sandboxd.db.connection import DatabaseUnavailable
-from sandboxd.db.database import open_database
+from sandboxd.db.database import begin_opening, open_database
 from sandboxd.db.schema import Schema
 from tests.support.programs import begun
 
@@ -158,11 +158,57 @@ async def test_a_damaged_file_is_refused(path):
 
 async def test_a_file_too_large_to_look_through_in_time_is_taken_as_it_is(path, monkeypatch):
     database = await open_database(path, SCHEMA)
-    await database.write(lambda c: c.executemany("INSERT INTO notes VALUES (?)", [("x" * 50,)] * 20_000).rowcount)
+    await database.write(lambda c: c.executemany("INSERT INTO notes VALUES (?)", [("x" * 50,)] * 200_000).rowcount)
     await database.close()
     monkeypatch.setattr("sandboxd.db.database.CHECK_LIMIT_S", -1.0)
 
-    assert len(await notes(path)) == 20_001
+    database = await open_database(path, SCHEMA)
+    await database.close()
+
+    assert database.found.is_whole is None
+
+
+async def test_a_file_is_opened_while_this_thread_does_something_else(path):
+    async with begin_opening(path, SCHEMA) as opening:
+        while not path.with_name("facts.sqlite-shm").exists():
+            os.sched_yield()  # and never back to the loop, as a thread that loads code
+
+        database = await opening.database()
+        assert await database.read(lambda connection: connection.execute("SELECT * FROM notes").fetchall()) == [("first",)]
+
+
+async def test_a_file_that_was_opened_for_nobody_is_closed_again(path):
+    with pytest.raises(ZeroDivisionError):
+        async with begin_opening(path, SCHEMA):
+            raise ZeroDivisionError
+
+    assert not path.with_name("facts.sqlite-wal").exists()
+    assert await notes(path) == [("first",)]
+
+
+async def test_an_open_that_is_cut_short_leaves_nothing_open(path):
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await open_database(path, SCHEMA)
+
+    assert scope.cancelled_caught
+    assert await notes(path) == [("first",)]
+
+
+async def test_what_ended_the_wait_is_told_and_not_that_the_file_would_have_been_refused(path):
+    await notes(path, Schema(1, (FIRST,)))
+
+    with pytest.raises(ZeroDivisionError):
+        async with begin_opening(path, SCHEMA):
+            raise ZeroDivisionError
+
+
+async def test_a_refused_file_is_refused_to_whoever_asks_for_it(path):
+    await notes(path, Schema(1, (FIRST,)))
+
+    async with begin_opening(path, SCHEMA) as opening:
+        with pytest.raises(DatabaseUnavailable):
+            await opening.database()
 
 
 async def test_a_refused_open_lets_go_of_the_lock(path):
