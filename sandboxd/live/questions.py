@@ -27,6 +27,7 @@ from sandboxd.live.binding import Binding, undelivered
 from sandboxd.live.clock import Clock
 from sandboxd.live.draft import Drafts, say
 from sandboxd.live.enter import PendingEnter, Withheld
+from sandboxd.live.lookout import Lookout
 from sandboxd.live.notices import Notices
 from sandboxd.live.past import Accepted, Past
 from sandboxd.live.receipt import Receipt, Word, why_missed
@@ -77,12 +78,11 @@ class Questions:
         self._receipt: Receipt | None = None
         self._enter: PendingEnter | None = None  # of an answer whose text was typed; while it is due nothing else is asked
         terminal.tell_flushes(self._fd)
-        self._fed = trio.Event()
-        self._alarm = alarm
         self._drafts = drafts
-        self._wakes_at = float("inf")  # when `watch` looks by itself
+        self._lookout = Lookout(alarm, self._look, self._next_look)
+        self._flush: Callable[[], None] = lambda: None  # as `watch` is given it
         self._end = end  # asks for the end of the run, and returns
-        process.on_exit = self._wake
+        process.on_exit = self._lookout.wake
 
     def __repr__(self) -> str:
         return f"<Questions asked={self._asked} binding={self._binding and self._binding.state.value}>"
@@ -106,38 +106,38 @@ class Questions:
         if self._receipt is not None and terminal.is_flush(word):
             self._told(self._receipt.flushed())
 
-    async def watch(self, flush: Any) -> None:
+    async def watch(self, flush: Callable[[], None]) -> None:
         """Raise, withdraw and expire prompts until the program ends; `flush` records the output that came before a question."""
-        while not self._is_over and not self._process.has_exited:
-            now = trio.current_time()
-            self._expire(now)
-            if self._receipt is not None and now >= self._receipt.next_at:
-                self._told(self._receipt.sample(self._fd, now))
-            if self._enter is not None:
-                if now >= self._enter.next_at:
-                    self._finish_answer(self._enter, now)
-                    continue
-                self._set_alarm()
-                await self._fed.wait()
-                continue
-            evidence = self._evidence(now)
-            now = self._drafts.wait_out(now)
-            match self._detector.poll(now, evidence):
-                case Prompt() as prompt:
-                    flush()
-                    self._raise(prompt, now)
-                    continue
-                case Withdrawn():
-                    self._withdraw()
-                    continue
-                case Stalled() as stalled:
-                    flush()
-                    self._notices.stalled(stalled)
-                    continue
-            if self._asked < self._rules.max_prompts:
-                self._drafts.prepare(self._detector, self._witness, self._recorder, now)
-            self._set_alarm()
-            await self._fed.wait()
+        self._flush = flush
+        await self._lookout.keep(lambda: not self._is_over and not self._process.has_exited)
+
+    def _look(self) -> bool:
+        """Do what is to be done now; whether there may be more."""
+        now = trio.current_time()
+        self._expire(now)
+        if self._receipt is not None and now >= self._receipt.next_at:
+            self._told(self._receipt.sample(self._fd, now))
+        if self._enter is not None:
+            if is_time := now >= self._enter.next_at:
+                self._finish_answer(self._enter, now)
+            return is_time
+        evidence = self._evidence(now)
+        now = self._drafts.wait_out(now)
+        match self._detector.poll(now, evidence):
+            case Prompt() as prompt:
+                self._flush()
+                self._raise(prompt, now)
+                return True
+            case Withdrawn():
+                self._withdraw()
+                return True
+            case Stalled() as stalled:
+                self._flush()
+                self._notices.stalled(stalled)
+                return True
+        if self._asked < self._rules.max_prompts:
+            self._drafts.prepare(self._detector, self._witness, self._recorder, now)
+        return False
 
     def foreign_schema(self, prompt_id: str) -> Mapping[str, Any] | None:
         """What the policy asks of the answer's text besides, if that prompt is open: evaluated before `answer_nowait`."""
@@ -207,7 +207,7 @@ class Questions:
             self._receipt = Receipt.of(response.prompt_id, was_read=was_read, now=trio.current_time())
         accepted = self._past.accepted[response.prompt_id] = Accepted(response.prompt_id, message.message_id, now, ticket.fate)
         metrics.ANSWER_WAIT_S.observe(trio.current_time() - binding.asked_at)
-        self._wake()
+        self._lookout.wake()
         return attrs.evolve(accepted, view=ticket.view)
 
     def reissue_nowait(self, prompt_id: str, principal: str) -> Ticket:
@@ -230,7 +230,7 @@ class Questions:
         ticket = self._open(binding.prompt, binding.envelope.prompt, trio.current_time(), reissues=prompt_id, by=principal)
         assert self._binding is not None
         self._past.reissued[prompt_id] = self._binding.envelope.prompt_id
-        self._wake()
+        self._lookout.wake()
         return ticket
 
     def accepted(self, prompt_id: str) -> Accepted | None:
@@ -248,39 +248,24 @@ class Questions:
         if self._receipt is not None and not self._is_over:  # a program may read its last answer and end before the next look
             self._told(self._receipt.sample(self._fd, trio.current_time()))
         self._is_over = self._notices.is_over = True
-        self._alarm.clear(self._ring)
         if self._binding:
             self._binding.close()
-        self._wake()
+        self._lookout.end()
 
     def _detect(self, data: bytes, now: float) -> None:
         self._detector.feed(data, now)
-        # Most output puts the next look off; to set the alarm for each read would be a fifth of the loop's work in a flood.
-        deadline = self._detector.next_deadline()
-        if deadline is not None and deadline < self._wakes_at:
-            self._set_alarm()
-
-    def _set_alarm(self) -> None:
-        self._wakes_at = float("inf") if self._is_over else self._next_look()
-        if self._wakes_at < float("inf"):
-            self._alarm.set(self._ring, self._wakes_at)
-        else:
-            self._alarm.clear(self._ring)
+        if (deadline := self._detector.next_deadline()) is not None:
+            self._lookout.bring_forward(deadline)
 
     def _next_look(self) -> float:
+        if self._is_over:
+            return float("inf")
         if self._enter is not None:
             return self._enter.next_at
         look_at = self._drafts.next_at(self._detector)
         expires_at = self._binding.expires_at if self._binding and self._binding.is_open else None
         moments = (look_at, expires_at, self._receipt.next_at if self._receipt else None)
         return min((moment for moment in moments if moment is not None), default=float("inf"))
-
-    def _ring(self) -> None:
-        """It is time, unless output has put the look off, or it is early: to wake `watch` for that would cost much more."""
-        if self._next_look() > trio.current_time():
-            self._set_alarm()
-        else:
-            self._wake()
 
     def _finish_answer(self, enter: PendingEnter, now: float) -> None:
         """Type the Enter, leave it, or wait on; between the look and the write there is no checkpoint."""
@@ -306,14 +291,14 @@ class Questions:
         self._enter = None
         self._notices.unfinished(enter.prompt_id, why)
         self._detector.entered(trio.current_time())
-        self._wake()
+        self._lookout.wake()
 
     def _give_up(self, binding: Binding, why: str) -> None:
         """This question cannot be answered any more; the line as it stands is no new one."""
         binding.close()
         self._detector.typed(trio.current_time())
         self._close(binding, Closed(self._clock.now(), str(uuid.uuid4()), binding.envelope.prompt_id, "withdrawn", why))
-        self._wake()
+        self._lookout.wake()
 
     def _misfit(self, binding: Binding, problems: Sequence[Problem]) -> AnswerInvalid:
         """The refusal of an answer that does not fit; one too many closes the prompt and ends the task."""
@@ -370,7 +355,7 @@ class Questions:
         elif word == "discarded":
             self._notices.discarded(receipt.prompt_id)
             self._detector.discarded(trio.current_time())
-            self._wake()
+            self._lookout.wake()
 
     def _withdraw(self) -> None:
         binding = self._binding
@@ -393,7 +378,3 @@ class Questions:
     def _close(self, binding: Binding, event: Closed) -> None:
         self._recorder.record(event)
         _log.info("closed", task=self._recorder.view.task_id, prompt=binding.envelope.prompt_id, closure=event.closure)
-
-    def _wake(self) -> None:
-        self._fed.set()
-        self._fed = trio.Event()
