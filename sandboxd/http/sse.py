@@ -47,6 +47,7 @@ def event_stream(
     async def source(tell: Tell) -> None:
         frames = _Frames(encode)
         stream.on_expected = frames.make
+        stream.on_told = lambda one: frames.has_sent(one, tell)
         try:
             async with stream as events:
                 async for one in events:
@@ -68,6 +69,13 @@ class _Frames:
     def make(self, expected: StreamEvent) -> None:
         """Beforehand; it may not come."""
         self._made = expected, self._frame(expected)
+
+    def has_sent(self, one: StreamEvent, tell: Tell) -> bool:
+        """Whether it was made, and has been sent now."""
+        if self._made is None or self._made[0] is not one or not tell.at_once(self._made[1]):
+            return False
+        self._made = None
+        return True
 
     def of(self, one: StreamEvent | MessageEvent) -> bytes:
         """The frame that tells it."""

@@ -42,9 +42,11 @@ class Stream(Protocol):
     """An async context manager and iterator of events, for one reader.
 
     `on_expected`: called, while the reader waits, with an event that may be next: then it is the very same value.
+    `on_told`: called with that event when it has come; whether its client has been sent it, so that it is not handed out.
     """
 
     on_expected: Callable[[StreamEvent], None]
+    on_told: Callable[[StreamEvent], bool]
 
     async def __aenter__(self) -> AsyncIterator[StreamEvent | MessageEvent]: ...
 
@@ -59,6 +61,7 @@ class OneMessage:
     def __init__(self, message: Message) -> None:
         self._message = message
         self.on_expected: Callable[[StreamEvent], None] = _nothing  # there is no task, so nothing is expected
+        self.on_told: Callable[[StreamEvent], bool] = _not_told
 
     async def __aenter__(self) -> AsyncIterator[MessageEvent]:
         return self._only()
@@ -104,12 +107,13 @@ class TaskStream:
         self._stack = AsyncExitStack()
         self._expected: _Step | None = None
         self.on_expected: Callable[[StreamEvent], None] = _nothing
+        self.on_told: Callable[[StreamEvent], bool] = _not_told
 
     async def __aenter__(self) -> AsyncIterator[StreamEvent]:
         self._stack.enter_context(self._host.followers.follow(self._view.task_id))
         subscription = self._host.feed.subscribe(self._view.task_id, after=self._view.seq)
         events = await self._stack.enter_async_context(subscription)
-        events.on_expected = self._expect
+        events.on_expected, events.on_told = self._expect, self._tell
         return await self._stack.enter_async_context(aclosing(self._follow(events)))
 
     async def __aexit__(
@@ -135,6 +139,14 @@ class TaskStream:
         self._expected = self._step(stored)
         self.on_expected(self._expected.news)
 
+    def _tell(self, stored: StoredEvent) -> bool:
+        step = self._expected
+        is_known = step is not None and step.event is stored.event and not self._is_over(step.view)
+        if step is None or not is_known or not self.on_told(step.news):
+            return False
+        self._view, self._expected = step.view, None
+        return True
+
     def _step(self, stored: StoredEvent) -> _Step:
         view = without_history(fold(self._view, stored.event))  # its messages were told, one by one
         return _Step(stored.event, view, StreamEvent(view.seq, render.update(self._caller, view, stored)))
@@ -146,6 +158,10 @@ class TaskStream:
 
 def _nothing(_: StreamEvent) -> None:
     pass
+
+
+def _not_told(_: StreamEvent) -> bool:
+    return False
 
 
 def check_streaming(host: Host) -> None:

@@ -73,7 +73,8 @@ class Connection:
         """Serve requests until either side closes."""
         try:
             async with trio.open_nursery() as nursery:  # the request's handler; it ends before its connection does
-                self._protocol = _Http1(self._config, self._context, self._send, self._begin_to_handle(nursery))
+                begin = self._begin_to_handle(nursery)
+                self._protocol = _Http1(self._config, self._context, self._send, self._send_nowait, begin)
                 self._set_idle(True)
                 with self._reading:
                     await self._read()
@@ -167,6 +168,15 @@ class Connection:
                 async with self._sending:
                     await self._send_pieces(data[sent:])
 
+    def _send_nowait(self, data: bytes) -> int:
+        """How many of these bytes the kernel takes at once: none in the middle of another piece, or at the end."""
+        if self._sending.locked() or self._is_lingering:
+            return 0
+        try:
+            return self._stream.send_nowait(memoryview(data)[:PIECE_BYTES])
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return 0  # whoever sends it then finds out
+
     async def _send_pieces(self, data: memoryview) -> None:
         for start in range(0, len(data), PIECE_BYTES):
             with trio.CancelScope(deadline=trio.current_time() + self._settings.stall_s, shield=True) as patience:
@@ -211,12 +221,15 @@ class _Http1(H11Protocol):
         config: Config,
         context: WorkerContext,
         send: Callable[[Event], Awaitable[None]],
+        send_nowait: Callable[[bytes], int],
         begin_to_handle: Callable[[h11.Request, Wire], Handling],
     ) -> None:
         # Application and task group are for a way of handling requests that is not taken.
         super().__init__(_NO_APP, config, context, TaskGroup(), ConnectionState({}), False, None, None, send)
         self._begin_to_handle = begin_to_handle
+        self._send_nowait = send_nowait
         self._head = b""
+        self._begun = b""  # a piece of a body: what is unsent of it is in `_head`
 
     async def _send_h11_event(self, event: Any) -> None:
         try:
@@ -257,7 +270,17 @@ class _Http1(H11Protocol):
             told.append((b"connection", b"close"))
         await self._send_h11_event(h11.Response(status_code=status, headers=told))
 
+    def go_on_nowait(self, data: bytes) -> bool:
+        if self._begun or self.connection.our_state is not h11.SEND_BODY:
+            return False
+        whole = self._head + (self.connection.send(h11.Data(data=data)) or b"")
+        self._head = whole[self._send_nowait(whole) :]
+        self._begun = data if self._head else b""
+        return not self._head
+
     async def go_on(self, data: bytes) -> None:
+        if self._begun and data == self._begun:
+            self._begun = data = b""
         await self._send_h11_event(h11.Data(data=data))
 
     async def finish(self) -> None:

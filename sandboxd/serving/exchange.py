@@ -22,6 +22,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 Header = tuple[bytes, bytes]
 # Extensions of ASGI, by `connection`.
 HAS_ARRIVED: Final = "sandboxd.has_arrived"  # whether the next piece of the request is there
+SEND_NOWAIT: Final = "sandboxd.send_nowait"  # as `Wire.go_on_nowait`
 WHEN_LEFT: Final = "sandboxd.when_left"  # takes what is to be called once the client has left
 
 
@@ -119,6 +120,11 @@ class Exchange:
         elif not message.get("more_body", False):
             self._is_ending = True
         await self._send(message)
+
+    def send_nowait(self, piece: bytes) -> bool:
+        """Whether this piece of a body was sent, all of it, without a wait; else the same is to follow by `send`."""
+        send: Callable[[bytes], bool] = self.scope["extensions"][SEND_NOWAIT]
+        return not self.handling.cancel_called and send(piece)
 
     def more_headers(self) -> list[Header]:
         """What every answer says."""

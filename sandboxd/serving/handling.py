@@ -18,7 +18,7 @@ from hypercorn.protocol.events import Body, EndBody, StreamClosed
 from hypercorn.utils import suppress_body
 
 from sandboxd.logs import logger
-from sandboxd.serving.exchange import HAS_ARRIVED, WHEN_LEFT, App
+from sandboxd.serving.exchange import HAS_ARRIVED, SEND_NOWAIT, WHEN_LEFT, App
 
 _INBOX_MESSAGES: Final = 4  # of at most 64 KiB each: the body waits in the kernel, not here
 
@@ -33,6 +33,9 @@ class Wire(Protocol):
 
     async def go_on(self, data: bytes) -> None:
         """Send more of its body."""
+
+    def go_on_nowait(self, data: bytes) -> bool:
+        """Whether more of its body was sent, all of it, without a wait; else the same data is to follow by `go_on`."""
 
     async def finish(self) -> None:
         """It is whole; the next request may come."""
@@ -62,7 +65,11 @@ class Handling:
             "client": None,
             "server": None,
             "state": {},
-            "extensions": {WHEN_LEFT: self._inbox.when_left, HAS_ARRIVED: self._inbox.has_arrived},
+            "extensions": {
+                WHEN_LEFT: self._inbox.when_left,
+                HAS_ARRIVED: self._inbox.has_arrived,
+                SEND_NOWAIT: self._send_nowait,
+            },
         }
         self._wire = wire
         self._enter = enter
@@ -109,6 +116,12 @@ class Handling:
         if is_last:
             await self._wire.finish()
         self._is_whole = is_last
+
+    def _send_nowait(self, data: bytes) -> bool:
+        is_streaming = self._status is not None and not self._is_whole and not self._is_closed
+        if not is_streaming or suppress_body(self._method, self._status or 0):
+            return False
+        return self._wire.go_on_nowait(data)
 
 
 class _Inbox:

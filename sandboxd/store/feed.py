@@ -113,6 +113,9 @@ class Subscription:
         self._news = trio.Event()
         self._expected: StoredEvent | None = None
         self.on_expected: Callable[[StoredEvent], None] = lambda _: None  # called in the reader's own wait; it may not come
+        self._is_waiting = False  # the reader, for news, and it has all that came before
+        # Called while the reader waits: whether it has been told this, so that it is not handed out. It must not raise.
+        self.on_told: Callable[[StoredEvent], bool] = lambda _: False
 
     def expect(self, event: StoredEvent) -> None:
         """Have `on_expected` called with it, if the reader waits for it; called by the feed."""
@@ -122,6 +125,9 @@ class Subscription:
     def offer(self, event: StoredEvent) -> None:
         """Take a live event, never waiting; called by the feed."""
         if self._is_over:
+            return
+        if self._is_next(event) and self.on_told(event):  # a reader's turn of a busy loop comes milliseconds later
+            self._position = event.seq
             return
         self._live.append(event)
         self._live_bytes += len(event.chunk)
@@ -153,10 +159,18 @@ class Subscription:
                 if expected is not None and expected.seq == self._position + 1:
                     self.on_expected(expected)
                 self._news = trio.Event()
-                await self._news.wait()
+                self._is_waiting = True
+                try:
+                    await self._news.wait()
+                finally:
+                    self._is_waiting = False
         self._position = event.seq
         self._is_over = is_last(event.event)
         return event
+
+    def _is_next(self, event: StoredEvent) -> bool:
+        is_idle = self._is_waiting and not (self._live or self._must_read)
+        return is_idle and event.seq == self._position + 1 and not is_last(event.event)
 
     def _next_known(self) -> StoredEvent | None:
         if self._past:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from sandboxd.serving.exchange import SEND_NOWAIT
 from tests.serving.door_server import CALM, read_all, read_answer, served
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -92,3 +93,22 @@ async def test_requests_that_come_at_once_are_answered_in_their_order(tmp_path):
             answer = await read_all(stream)
 
     assert [part[-1:] for part in answer.split(b"HTTP/1.1 200 ")[1:]] == [b"1", b"2", b"3", b"4", b"5", b"0"]
+
+
+@pytest.mark.parametrize("size", [10, 4_000_000])  # the kernel takes all of it, or some
+async def test_a_piece_that_is_sent_on_the_spot_comes_whole_and_once(tmp_path, size):
+    pieces = [b"first", b"x" * size, b"last"]
+
+    async def sends_on_the_spot(scope, receive, send):
+        await say(send)
+        for piece in pieces:
+            if not scope["extensions"][SEND_NOWAIT](piece):
+                await send({"type": "http.response.body", "body": b"between", "more_body": True})
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    answer = await answer_of(sends_on_the_spot, tmp_path)
+
+    assert answer.count(b"first") == answer.count(b"last") == 1
+    assert answer.count(b"x") == size
+    assert answer.endswith(b"0\r\n\r\n")

@@ -13,6 +13,7 @@ import trio.testing
 from sandboxd.store.base import Entry, Store, StoredEvent, StoreUnavailable
 from sandboxd.store.feed import Feed, Subscription
 from sandboxd.tasks.view import fold
+from tests.live.stage import comes_true
 from tests.store.story import Story
 
 
@@ -297,3 +298,35 @@ async def test_who_waits_hears_what_to_expect_and_is_handed_only_what_happened(f
         assert [stored.seq for stored in await take(behind, 3)] == [1, 2, 3]
 
     assert [stored.event for stored in expected] == [asked]
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_who_waits_is_told_on_the_spot_and_handed_the_rest_in_order(feed, is_sent):
+    story = await Story(feed).begin()
+    told: list[int] = []
+
+    def tell(stored: StoredEvent) -> bool:
+        told.append(stored.seq)
+        return is_sent
+
+    handed: list[StoredEvent] = []
+    async with feed.subscribe("task-1", after=2) as waiting:
+        waiting.on_told = tell
+
+        async def read() -> None:
+            handed.extend(await take(waiting, 2 if is_sent else 3))
+
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(read)
+                await comes_true(lambda: waiting._is_waiting)
+                for piece in (b"one", b"two", b"three"):
+                    waiting.on_told = tell if piece == b"one" else never
+                    await story.write(piece)
+
+    assert told == [3]
+    assert [stored.seq for stored in handed] == ([4, 5] if is_sent else [3, 4, 5])
+
+
+def never(_: StoredEvent) -> bool:
+    return False
