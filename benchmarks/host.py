@@ -174,7 +174,7 @@ def running(folder: Path, *, level: str = "none") -> Iterator[Host]:
     workspace = folder / "workspace"
     if not workspace.exists():
         workspace.mkdir(parents=True)
-        for script in (HERE / "programs").iterdir():
+        for script in filter(Path.is_file, (HERE / "programs").iterdir()):
             (workspace / script.name).write_text(script.read_text())
     for program in ("python3", "sh"):
         policy = folder / f"{program}.toml"
