@@ -265,6 +265,7 @@ class _Http1(H11Protocol):
     # ── as `Wire` ──
 
     async def begin(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._begun = b""  # of an answer that ended before its piece came by `go_on`: this one may hold the same
         told = [*headers, *self.config.response_headers("h11")]
         if self.keep_alive_requests >= self.config.keep_alive_max_requests:
             told.append((b"connection", b"close"))

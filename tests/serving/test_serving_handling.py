@@ -112,3 +112,24 @@ async def test_a_piece_that_is_sent_on_the_spot_comes_whole_and_once(tmp_path, s
     assert answer.count(b"first") == answer.count(b"last") == 1
     assert answer.count(b"x") == size
     assert answer.endswith(b"0\r\n\r\n")
+
+
+async def test_a_piece_that_ended_with_one_answer_comes_in_the_next(tmp_path):
+    piece = b"x" * 4_000_000  # more than the kernel takes at once
+
+    async def sends_it_twice(scope, receive, send):
+        await say(send)
+        if scope["path"] == "/first":
+            assert not scope["extensions"][SEND_NOWAIT](piece)  # and it does not follow: the reader is let in no more
+        else:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async with served(sends_it_twice, tmp_path, CALM) as server:
+        stream = await server.connect()
+        await stream.send_all(b"GET /first HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await stream.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        with trio.fail_after(20):
+            answer = await read_all(stream)
+
+    assert answer.count(b"x") == 2 * len(piece)
