@@ -115,6 +115,8 @@ class _Body(ResponseBody):
     def _send_nowait(self, frame: bytes) -> bool:
         if self._patience is None or self._exchange is None or not self._is_still_in():
             return False
+        if not self._frames.statistics().tasks_waiting_receive:  # it was handed a frame, and its turn has not come yet
+            return False
         if not self._exchange.send_nowait(frame):
             return False
         self._patience.deadline = trio.current_time() + self._ping_s
