@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -116,7 +116,6 @@ class Opening:
         self._beside = beside
         self._found: Outcome[_Opened] | None = None
         self._is_taken = False
-        self._database: Database | None = None
         self._done = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
         trio.lowlevel.start_thread_soon(partial(_open, path, schema), self._deliver, "opens a database")
@@ -126,21 +125,22 @@ class Opening:
         self._token.run_sync_soon(self._done.set)
 
     async def database(self) -> Database:
-        """The file, once it is open; `DatabaseUnavailable` says why it is not. For one caller."""
+        """The file, once it is open; `DatabaseUnavailable` says why it is not. For one caller, who closes it."""
         await self._done.wait()
         assert self._found is not None
         self._is_taken = True
-        self._database = Database(self._found.unwrap(), self._beside)
-        return self._database
+        return Database(self._found.unwrap(), self._beside)
 
     async def close(self) -> None:
-        """Close it, as soon as it is open; not cut short by cancellation, and bounded as opening and `Database.close` are."""
+        """Close what nobody took, as soon as it is open; not cut short by cancellation, bounded as opening and closing are."""
+        if self._is_taken:  # a second close of what could not be closed would wait as long again
+            return
         with trio.CancelScope(shield=True):
-            if not self._is_taken:  # what ended the block is told; that this would not have opened either is not
-                with suppress(DatabaseUnavailable):
-                    await self.database()
-            if self._database is not None:
-                await self._database.close()
+            try:
+                database = await self.database()
+            except DatabaseUnavailable:  # what ended the block is told, not that this would not have opened either
+                return
+            await database.close()
 
 
 async def open_database(path: Path, schema: Schema, beside: Beside = NOTHING) -> Database:
@@ -158,7 +158,7 @@ async def open_database(path: Path, schema: Schema, beside: Beside = NOTHING) ->
 
 @asynccontextmanager
 async def begin_opening(path: Path, schema: Schema, beside: Beside = NOTHING) -> AsyncIterator[Opening]:
-    """As `open_database`, but by a thread while the block goes on; closed at its end, also where nobody asked for it."""
+    """As `open_database`, but by a thread while the block goes on; what nobody has taken by its end is closed then."""
     opening = Opening(path, schema, beside)
     try:
         yield opening

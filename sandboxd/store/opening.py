@@ -27,7 +27,7 @@ class Begun:
 
 @asynccontextmanager
 async def begin_store(path: Path) -> AsyncIterator[Begun]:
-    """Begin to open or make the store at `path`; what came of it is closed at the end of the block."""
+    """Begin to open or make the store at `path`; what nobody has taken by the end of the block is closed then."""
     files = Files(path)
     async with begin_opening(path, SCHEMA, files) as opening:
         yield Begun(path, files, opening)

@@ -174,7 +174,10 @@ async def test_a_file_is_opened_while_this_thread_does_something_else(path):
             os.sched_yield()  # and never back to the loop, as a thread that loads code
 
         database = await opening.database()
-        assert await database.read(lambda connection: connection.execute("SELECT * FROM notes").fetchall()) == [("first",)]
+        found = await database.read(lambda connection: connection.execute("SELECT * FROM notes").fetchall())
+        await database.close()
+
+    assert found == [("first",)]
 
 
 async def test_a_file_that_was_opened_for_nobody_is_closed_again(path):
@@ -184,6 +187,14 @@ async def test_a_file_that_was_opened_for_nobody_is_closed_again(path):
 
     assert not path.with_name("facts.sqlite-wal").exists()
     assert await notes(path) == [("first",)]
+
+
+async def test_who_took_the_file_closes_it(path):
+    async with begin_opening(path, SCHEMA) as opening:
+        database = await opening.database()
+
+    assert await database.read(lambda connection: connection.execute("SELECT * FROM notes").fetchall()) == [("first",)]
+    await database.close()
 
 
 async def test_an_open_that_is_cut_short_leaves_nothing_open(path):

@@ -194,3 +194,12 @@ async def test_a_lock_that_somebody_holds_is_told_and_passes(path, monkeypatch):
         holder.close()
         await story.write(b"on")
         assert await store.view("task-1") == story.view
+
+
+async def test_a_store_that_cannot_be_closed_in_time_says_so_and_no_one_tries_again(path, monkeypatch):
+    with pytest.raises(StoreUnavailable, match="cannot close the store"):
+        async with open_store(path) as store:
+            monkeypatch.setattr("sandboxd.db.database.CLOSE_LIMIT_S", -1.0)
+
+    monkeypatch.undo()
+    await store.close()
