@@ -30,11 +30,7 @@ class Lookout:
 
     async def keep(self, goes_on: Callable[[], bool]) -> None:
         """Look whenever there may be something to do, while `goes_on` says so."""
-        while True:
-            if self._fault is not None:
-                raise self._fault
-            if not goes_on():
-                return
+        while goes_on():
             if self._look():
                 continue
             self.set_alarm()
@@ -43,6 +39,8 @@ class Lookout:
                 await self._woken.wait()
             finally:
                 self._goes_on = lambda: False
+                if self._fault is not None:  # also where the wait was cut short, perhaps by that very look
+                    raise self._fault
 
     def wake(self) -> None:
         """Something has changed."""

@@ -69,6 +69,22 @@ async def test_a_fault_of_the_look_ends_the_task_and_not_the_alarm():
         await looked(looks, lambda: True)
 
 
+async def test_a_fault_of_the_look_is_told_also_where_it_cut_the_wait_short():
+    async with trio.open_nursery() as alarms:
+        cut, at = trio.CancelScope(), trio.current_time() + 0.02
+
+        def look() -> bool:
+            if trio.current_time() < at:
+                return False
+            cut.cancel()
+            raise ValueError("its own")
+
+        lookout = Lookout(Alarm(alarms), look, lambda: at)
+        with trio.fail_after(10), pytest.raises(ValueError, match="its own"), cut:
+            await lookout.keep(lambda: True)
+        lookout.end()
+
+
 async def test_nobody_looks_where_the_task_has_ended():
     looks = Looks()
 
