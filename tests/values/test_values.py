@@ -59,6 +59,14 @@ class Named:
         return "one of many"
 
 
+@frozen
+class Counted:
+    name: str
+
+    def __hash__(self) -> int:
+        return len(self.name)
+
+
 def test_equal_fields_make_equal_values() -> None:
     assert Key("a", 1) == Key("a", 1)
     assert hash(Key("a", 1)) == hash(Key("a", 1))
@@ -100,6 +108,11 @@ def test_what_a_class_says_itself_stays() -> None:
     assert Named("A") == Named("a")
     assert hash(Named("A")) == hash(Named("a"))
     assert repr(Named("A")) == "one of many"
+
+
+def test_a_hash_that_a_class_gives_alone_stays() -> None:
+    assert hash(Counted("abc")) == 3
+    assert Counted("abc") != Counted("abd")
 
 
 def test_a_value_does_not_change() -> None:
