@@ -9,6 +9,7 @@ from sandboxd.serving.exchange import SEND_NOWAIT
 from tests.serving.door_server import CALM, read_all, read_answer, served
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LAST_GET = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 async def say(send, *headers):
@@ -50,10 +51,10 @@ async def answers(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-async def answer_of(app, folder):
+async def answer_of(app, folder, request=GET):
     async with served(app, folder, CALM) as server:
         stream = await server.connect()
-        await stream.send_all(GET)
+        await stream.send_all(request)
         with trio.fail_after(20):
             return await read_all(stream)
 
@@ -107,7 +108,7 @@ async def test_a_piece_that_is_sent_on_the_spot_comes_whole_and_once(tmp_path, s
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    answer = await answer_of(sends_on_the_spot, tmp_path)
+    answer = await answer_of(sends_on_the_spot, tmp_path, LAST_GET)
 
     assert answer.count(b"first") == answer.count(b"last") == 1
     assert answer.count(b"x") == size
@@ -128,7 +129,7 @@ async def test_a_piece_that_ended_with_one_answer_comes_in_the_next(tmp_path):
     async with served(sends_it_twice, tmp_path, CALM) as server:
         stream = await server.connect()
         await stream.send_all(b"GET /first HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await stream.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        await stream.send_all(LAST_GET)
         with trio.fail_after(20):
             answer = await read_all(stream)
 
