@@ -39,6 +39,7 @@ ROWS_AND_COLUMNS: Final = (24, 80)  # what a terminal has when nobody sized it (
 UMASK: Final = 0o022
 _FD_MAX: Final = 1 << 20  # fs.nr_open's default: no descriptor has a higher number
 _EXEC_FAILED: Final = 127
+_SIGNALS: Final = tuple(sorted(signal.valid_signals()))  # to ask for them takes a twentieth of a start
 
 Reason = Literal["program-missing", "exec-failed", "start-failed"]
 Rlimits = tuple[tuple[int, int], ...]
@@ -85,13 +86,14 @@ def launch(
     except OSError as error:
         _close(fds)
         return _failed("start-failed", f"cannot start `{plan.program}`: {_text(error)}")
+    # Python ignores SIGPIPE and SIGXFSZ, and exec hands that down: `yes | head` would never end.
+    signals = tuple(number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_DFL)
     become = _Become(
         program=plan.program,
         argv=plan.argv,
         env=plan.env,
         rlimits=rlimits,
-        # Python ignores SIGPIPE and SIGXFSZ, and exec hands that down: `yes | head` would never end.
-        signals=tuple(number for number in signal.valid_signals() if signal.getsignal(number) is not signal.SIG_DFL),
+        signals=signals,
         folder=plan.cwd,
         folder_fd=folder_fd,
         cgroup_fd=cgroup_fd,
@@ -101,8 +103,9 @@ def launch(
         handed=handed,
         confinement=confinement,
     )
-    # A signal that arrives between fork and exec would run the spawner's handler in the child.
-    before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    # One that arrives between fork and exec would run the spawner's handler in the child. All others are left: Python makes an
+    # enum of each signal of a mask, also in the child, where that copies pages.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         started = _on_terminal(become) if plan.terminal else _on_pipes(become)
     except OSError as error:
