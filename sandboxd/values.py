@@ -44,6 +44,7 @@ def _compared_by(names: list[str]) -> tuple[Any, Any]:
     read = attrgetter("__class__", *names)  # with one name alone it would read no tuple
 
     def equal(self: Any, other: Any) -> Any:
+        # To a value of another class: so Python asks that one's `__eq__` (the data model's answer, which attrs gives too).
         return read(self) == read(other) if other.__class__ is self.__class__ else NotImplemented
 
     def hashed(self: Any) -> int:

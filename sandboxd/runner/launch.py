@@ -39,7 +39,7 @@ ROWS_AND_COLUMNS: Final = (24, 80)  # what a terminal has when nobody sized it (
 UMASK: Final = 0o022
 _FD_MAX: Final = 1 << 20  # fs.nr_open's default: no descriptor has a higher number
 _EXEC_FAILED: Final = 127
-_SIGNALS: Final = tuple(sorted(signal.valid_signals()))  # to ask for them takes a twentieth of a start
+_SIGNALS: Final = tuple(sorted(signal.valid_signals()))  # Python asks the kernel anew each time
 
 Reason = Literal["program-missing", "exec-failed", "start-failed"]
 Rlimits = tuple[tuple[int, int], ...]

@@ -97,7 +97,7 @@ def by_range(starts: Mapping[int, Block]) -> Block:
     """Into the block of the greatest start that is not above the accumulator. Needs a start at 0; blocks end with a verdict.
 
     A binary search: the kernel runs through the program once for every number there is when it takes it (kernel/seccomp.c,
-    `seccomp_cache_prepare`), so that a list, in which each number passes all that stand before it, takes a millisecond.
+    `seccomp_cache_prepare`), so that a list, in which each number passes all that stand before it, took 0.3 ms more of a start.
     Blocks that are the same stand there once.
     """
     ranges = [(start, block) for start, block in sorted(starts.items())]
